@@ -1,0 +1,45 @@
+# `make demo` and `make test` need nothing but python3 and make: they set up .venv themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# One thread for each process: small networks are slower with more.
+export OMP_NUM_THREADS := 1
+
+DEMO := runs/demo
+DEMO_STEPS := 60000
+DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
+
+.PHONY: demo test test-all check bench clean $(DEMO_RUNS)
+
+demo: $(STAMP)  ## train DQN and EVA on the maze, two runs at a time, and compare them
+	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
+	@$(BIN)/eva report $(DEMO)
+
+$(DEMO_RUNS): $(STAMP)
+	@$(BIN)/eva train maze-1-coin --steps $(DEMO_STEPS) --out $@ \
+	  --weight $(patsubst weight-%,%,$(notdir $(patsubst %/,%,$(dir $@)))) --seed $(patsubst seed-%,%,$(notdir $@))
+
+test: check  ## the fast suite
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: check  ## the fast and the slow suite
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP)  ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## measure speed
+	$(BIN)/python -m benchmarks.step_parts
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+
+# Debian splits venv off python3: where that is missing and we may, install it.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tb]"
+	@touch $@

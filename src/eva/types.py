@@ -1,0 +1,94 @@
+"""What crosses a module border, as frozen dataclasses of arrays.
+
+Shape letters, here and everywhere:
+
+    B batch          E environments   M trajectories per plan   T transitions per trajectory
+    A actions        D embedding      K neighbours              N stored
+
+NumPy arrays live on the host; tensors live on the network's device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.floating[Any]]
+Observations = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What an agent must know about the environments it is built for."""
+
+    num_environments: int
+    num_actions: int
+    observation_shape: tuple[int, ...]
+    observation_dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What one step of E environments produced.
+
+    Where an episode ended, `observations` already shows the next episode's first state, while `last_observations`
+    keeps the true successor of the state that was acted in. Elsewhere the two are equal.
+    """
+
+    observations: Observations  # (E, ...)
+    rewards: Floats  # (E,)
+    terminated: Bools  # (E,) the task ended: nothing follows, the value of what follows is 0
+    truncated: Bools  # (E,) a time limit cut the episode: something would have followed. Never both
+    last_observations: Observations  # (E, ...)
+
+
+class VectorEnvironment(Protocol):
+    """E environments that step together and reset themselves when an episode ends."""
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """What an agent must know about them."""
+        ...
+
+    def reset(self) -> Observations:
+        """Start an episode in every environment and return the first observations, (E, ...)."""
+        ...
+
+    def step(self, actions: Ints) -> StepOutcome:
+        """Take one action in every environment; the arrays returned are the caller's to keep."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """B remembered trajectories, right-aligned: the last state is the one to bootstrap from.
+
+    A trajectory shorter than T is padded on the left, where `valid` is False and all else is meaningless. One that
+    ends in a termination has a last state without meaning too: its last discount is 0.
+    """
+
+    plans: Ints  # (B,) the plan that retrieved it: the place of its query among those searched for together
+    slots: Ints  # (B, T + 1) where each state lies in the replay buffer
+    actions: Ints  # (B, T)
+    rewards: Floats  # (B, T)
+    discounts: Floats  # (B, T) gamma, or 0 where the transition terminated the episode
+    valid: Bools  # (B, T)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B transitions for the learner, on its device."""
+
+    observations: Tensor  # (B, ...)
+    actions: Tensor  # (B,)
+    rewards: Tensor  # (B,)
+    discounts: Tensor  # (B,)
+    next_observations: Tensor  # (B, ...) without meaning where the discount is 0
