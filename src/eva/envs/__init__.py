@@ -1,0 +1,1 @@
+"""The environments: the paper's coin maze and Atari."""

@@ -1,0 +1,1 @@
+"""Tests of the package; `tests.reference` holds the oracles."""
