@@ -1,0 +1,1 @@
+"""The paper's Section 3 and its appendix algorithms, and nothing else."""

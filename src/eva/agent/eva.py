@@ -1,0 +1,165 @@
+"""EVAAgent: Algorithm 1, the adjuster beside a DQN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.learner import Learner
+from eva.agent.replay import ReplayBuffer
+from eva.types import Bools, Ints, Observations, StepOutcome
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What `observe` must still know of the states that were acted in."""
+
+    observations: Observations  # (E, ...)
+    embeddings: Tensor  # (E, D)
+    actions: Ints  # (E,)
+
+
+class EVAAgent:
+    """A value-based agent that, before it acts, remembers.
+
+    Call `act`, step the environments, call `observe`, and so on.
+
+    Args:
+        learner: The slow system: Q_theta and its training.
+        replay: The memory that both systems read.
+        adjuster: The fast system.
+        exploration: Chooses between greedy and random actions.
+        nonparametric_weight: The weight of Q_NP, and its annealing. While it is 0 the adjuster is not called.
+        generator: Draws the learner's batches.
+        device: The network's.
+        discount: gamma.
+        batch_size: B.
+        learning_starts_transitions: No updates before.
+        update_period_steps: Agent steps from one update to the next (P17, P27).
+        adjust_when_full: EVA applies from when the replay buffer is full; else from when learning starts (P9).
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        replay: ReplayBuffer,
+        adjuster: EphemeralValueAdjuster,
+        exploration: EpsilonGreedy,
+        nonparametric_weight: LinearSchedule,
+        generator: np.random.Generator,
+        device: torch.device,
+        *,
+        discount: float,
+        batch_size: int,
+        learning_starts_transitions: int,
+        update_period_steps: int,
+        adjust_when_full: bool,
+    ) -> None:
+        self.learner = learner
+        self.replay = replay
+        self.adjuster = adjuster
+        self.exploration = exploration
+        self.nonparametric_weight = nonparametric_weight
+        self.generator = generator
+        self.device = device
+        self.num_steps = 0
+        self.transitions = 0
+        self.means = RunningMeans()
+        self._discount = discount
+        self._batch_size = batch_size
+        self._learning_starts_transitions = learning_starts_transitions
+        self._update_period_steps = update_period_steps
+        self._adjust_when_full = adjust_when_full
+        self._episode_starts: Bools = np.ones(len(replay.lane_counts), np.bool_)
+        self._decision: _Decision | None = None
+
+    @property
+    def weight(self) -> float:
+        """The weight of Q_NP that the next decision is made with; 0 while EVA does not apply yet."""
+        applies = self.replay.is_full if self._adjust_when_full else self._is_learning
+        return self.nonparametric_weight(self.transitions) if applies else 0.0
+
+    @property
+    def _is_learning(self) -> bool:
+        return self.transitions >= self._learning_starts_transitions and self.replay.num_complete > 0
+
+    @torch.no_grad()
+    def act(self, observations: Observations) -> Ints:
+        """Choose an action in every environment, (E,), for observations (E, ...)."""
+        q_theta, h = self.learner.network(torch.from_numpy(observations).to(self.device))
+        greedy = q_theta.argmax(dim=1)
+        if self.weight > 0:
+            q_eva = self.adjuster.adjust(q_theta, h, self.weight)
+            adjusted_greedy = q_eva.argmax(dim=1)
+            self.means.add("changed_share", greedy != adjusted_greedy)
+            greedy = adjusted_greedy
+        self.means.add("value", q_theta.amax(dim=1))
+        actions = self.exploration(greedy.cpu().numpy(), self.transitions)
+        self._decision = _Decision(observations, h, actions)
+        return actions
+
+    def observe(self, outcome: StepOutcome) -> None:
+        """Plan, store what came of the last actions, and learn: the rest of Algorithm 1's inner loop."""
+        if self._decision is None:
+            raise RuntimeError("call act before observe")
+        if self.weight > 0:
+            self.adjuster.plan(self._decision.embeddings, self._episode_starts)  # P22: before this state is stored
+        self._store(self._decision, outcome)
+        self._decision = None
+        self._episode_starts = outcome.terminated | outcome.truncated
+        self.num_steps += 1
+        self.transitions += len(outcome.rewards)
+        if self._is_learning and self.num_steps % self._update_period_steps == 0:
+            batch = self.replay.batch(self.replay.sample(self.generator, self._batch_size))
+            self.means.add("loss", self.learner.update(batch))
+
+    def metrics(self) -> dict[str, float]:
+        """Return where the agent stands, and the means of what it did since the last call."""
+        return {
+            "epsilon": self.exploration.epsilon(self.transitions),
+            "weight": self.weight,
+            "updates": self.learner.num_updates,
+            "replay_transitions": self.replay.num_complete,
+            "value_buffer_entries": sum(map(len, self.adjuster.value_buffers)),
+            **self.means.take(),
+        }
+
+    @torch.no_grad()
+    def _store(self, decision: _Decision, outcome: StepOutcome) -> None:
+        self.replay.append(
+            decision.observations,
+            decision.actions,
+            outcome.rewards,
+            np.where(outcome.terminated, 0.0, self._discount),
+            outcome.terminated,
+            decision.embeddings,
+        )
+        (truncated,) = outcome.truncated.nonzero()
+        if len(truncated) > 0:
+            last = outcome.last_observations[truncated]
+            _, h = self.learner.network(torch.from_numpy(last).to(self.device))
+            self.replay.close(truncated, last, h)
+
+
+class RunningMeans:
+    """Means over what happened since they were last taken; the sums stay on the device until then."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, values: Tensor) -> None:
+        """Count each of `values` under `name`."""
+        self._sums[name] = self._sums.get(name, 0.0) + values.double().sum()
+        self._counts[name] = self._counts.get(name, 0) + values.numel()
+
+    def take(self) -> dict[str, float]:
+        """Return the mean of each name that was counted, and begin anew."""
+        means = {name: self._sums[name].item() / count for name, count in self._counts.items()}
+        self._sums, self._counts = {}, {}
+        return means

@@ -1,0 +1,120 @@
+"""The parametric value function: torso -> embedding h -> Q_theta. It always returns both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
+
+
+class QNetwork(nn.Module):
+    """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
+
+    Images (height, width, channels) or (channels, height, width), stored as bytes, pass convolutions; vectors pass
+    fully connected layers.
+
+    Args:
+        observation_shape: Of one observation.
+        num_actions: A.
+        channels: Of each convolution; unused for vectors.
+        filter_sizes: Of each convolution.
+        strides: Of each convolution.
+        hidden_sizes: Of fully connected layers before the embedding; only for vectors.
+        embedding_size: D.
+        generator: Draws the initial parameters.
+    """
+
+    def __init__(
+        self,
+        observation_shape: tuple[int, ...],
+        num_actions: int,
+        *,
+        channels: Sequence[int],
+        filter_sizes: Sequence[int],
+        strides: Sequence[int],
+        hidden_sizes: Sequence[int],
+        embedding_size: int,
+        generator: np.random.Generator,
+    ) -> None:
+        super().__init__()
+        self._is_image = len(observation_shape) == 3
+        if self._is_image:
+            self._channels_last = is_channels_last(observation_shape)
+            height, width, depth = image_shape(observation_shape)
+            torso, size = _convolutions(height, width, depth, channels, filter_sizes, strides)
+        else:
+            torso, size = _fully_connected(math.prod(observation_shape), hidden_sizes)
+        self.torso = nn.Sequential(*torso, skip_init(nn.Linear, size, embedding_size), nn.ReLU())
+        self.head = skip_init(nn.Linear, embedding_size, num_actions)
+        self.embedding_size = embedding_size
+        self.num_actions = num_actions
+        _initialise(self, generator)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
+        h: Tensor = self.torso(self._as_input(observations))
+        return self.values(h), h
+
+    def values(self, embeddings: Tensor) -> Tensor:
+        """Return Q_theta of states known by their embeddings (P6), (..., D) -> (..., A)."""
+        q: Tensor = self.head(embeddings)
+        return q
+
+    def _as_input(self, observations: Tensor) -> Tensor:
+        if not self._is_image:
+            return observations.float().flatten(start_dim=1)
+        if self._channels_last:
+            observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
+        return observations.to(torch.float32, memory_format=torch.channels_last) / 255
+
+
+def is_channels_last(shape: tuple[int, ...]) -> bool:
+    """Tell (height, width, channels) from (channels, height, width): the channels are the smaller end."""
+    return shape[2] <= shape[0]
+
+
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return height, width and number of channels of an image observation."""
+    return (shape[0], shape[1], shape[2]) if is_channels_last(shape) else (shape[1], shape[2], shape[0])
+
+
+def convolved_size(size: int, filter_sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """Return what unpadded convolutions leave of a side of `size` pixels; below 1 they do not fit."""
+    for filter_size, stride in zip(filter_sizes, strides, strict=True):
+        size = (size - filter_size) // stride + 1
+    return size
+
+
+def _convolutions(
+    height: int, width: int, depth: int, channels: Sequence[int], filter_sizes: Sequence[int], strides: Sequence[int]
+) -> tuple[list[nn.Module], int]:
+    layers: list[nn.Module] = []
+    for out, filter_size, stride in zip(channels, filter_sizes, strides, strict=True):
+        layers += [skip_init(nn.Conv2d, depth, out, filter_size, stride=stride), nn.ReLU()]
+        depth = out
+    size = convolved_size(height, filter_sizes, strides) * convolved_size(width, filter_sizes, strides) * depth
+    return [*layers, nn.Flatten()], size
+
+
+def _fully_connected(size: int, hidden_sizes: Sequence[int]) -> tuple[list[nn.Module], int]:
+    layers: list[nn.Module] = []
+    for out in hidden_sizes:
+        layers += [skip_init(nn.Linear, size, out), nn.ReLU()]
+        size = out
+    return layers, size
+
+
+@torch.no_grad()
+def _initialise(network: nn.Module, generator: np.random.Generator) -> None:
+    """Draw weights and biases uniformly within 1 / sqrt(fan-in), as DQN does, from our own generator."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            bound = 1 / math.sqrt(module.weight[0].numel())
+            for parameter in module.parameters():
+                drawn = generator.uniform(-bound, bound, tuple(parameter.shape))
+                parameter.copy_(torch.from_numpy(drawn))
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,254 @@
+"""The replay buffer: one lane for each environment, and the trajectories that run through the lanes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.neighbours import nearest, squared_norms
+from eva.types import Batch, Bools, Floats, Ints, Observations, Trajectories
+
+# What a slot holds.
+EMPTY, STEP, TERMINATION, CLOSING = range(4)
+"""STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
+CLOSING: the last state of a truncated episode, without an action; only ever a bootstrap."""
+
+
+class ReplayBuffer:
+    """A preallocated ring of transitions for each environment, with the embedding of each state.
+
+    Slot `e * lane_capacity + i` is place i of environment e's lane. Each observation is stored once: the successor of
+    a state is the next slot of its lane. Memory is filled in the order of time, so a lane's newest slot has no
+    successor yet: until the next append it can only be bootstrapped from, unless it ended its episode.
+
+    Args:
+        replay_capacity: Slots in all; each environment gets an equal share.
+        num_environments: E.
+        observation_shape: Of one observation; None stores no observations (embeddings suffice to search and plan).
+        observation_dtype: Of one observation.
+        embedding_size: D.
+        device: Where embeddings live and batches go: the network's device.
+    """
+
+    def __init__(
+        self,
+        replay_capacity: int,
+        num_environments: int,
+        observation_shape: tuple[int, ...] | None,
+        observation_dtype: np.dtype[Any],
+        embedding_size: int,
+        device: torch.device,
+    ) -> None:
+        self.lane_capacity = replay_capacity // num_environments
+        num_slots = self.lane_capacity * num_environments
+        shape = observation_shape if observation_shape is not None else (0,)
+        self.observations = np.zeros((num_slots, *shape), observation_dtype)
+        self.actions = np.zeros(num_slots, np.int64)
+        self.rewards = np.zeros(num_slots, np.float32)
+        self.discounts = np.zeros(num_slots, np.float32)
+        self.kinds = np.full(num_slots, EMPTY, np.int8)
+        self.complete = np.zeros(num_slots, np.bool_)  # transitions that can be sampled and planned from
+        self.embeddings = torch.zeros(num_slots, embedding_size, device=device)
+        self.norms = torch.full((num_slots,), torch.inf, device=device)  # infinity: not complete, so not searched
+        self.born = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
+        self.num_complete = 0
+        self._lanes = np.arange(num_environments)
+        self._device = device
+        self._stagings: dict[int, _Staging] = {}
+
+    @staticmethod
+    def bytes_per_slot(
+        observation_shape: tuple[int, ...], observation_dtype: np.dtype[Any], embedding_size: int
+    ) -> int:
+        """Return the memory that one state takes: observation, embedding, and 34 bytes for all the rest."""
+        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 34
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every lane has been filled once."""
+        return bool((self.lane_counts >= self.lane_capacity).all())
+
+    def append(
+        self,
+        observations: Observations | None,
+        actions: Ints,
+        rewards: Floats,
+        discounts: Floats,
+        terminated: Bools,
+        embeddings: Tensor,
+    ) -> None:
+        """Store one transition of every environment: the state, what was done in it, and what came of it.
+
+        Args:
+            observations: (E, ...), or None where the buffer stores none.
+            actions: (E,)
+            rewards: (E,)
+            discounts: (E,) gamma, or 0 where terminated.
+            terminated: (E,)
+            embeddings: Of the observations, (E, D).
+        """
+        slots = self._advance(self._lanes, embeddings)
+        if observations is not None:
+            self.observations[slots] = observations
+        self.actions[slots] = actions
+        self.rewards[slots] = rewards
+        self.discounts[slots] = discounts
+        self.kinds[slots] = np.where(terminated, TERMINATION, STEP)
+        self._set_complete(slots[terminated])
+
+    def close(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> None:
+        """Store the last state of the truncated episodes of `lanes`, (n,), so that they can be bootstrapped."""
+        slots = self._advance(lanes, embeddings)
+        if observations is not None:
+            self.observations[slots] = observations
+        self.kinds[slots] = CLOSING
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the whole memory by name: all that search, planning and sampling need."""
+        arrays = {
+            "observations": self.observations,
+            "actions": self.actions,
+            "rewards": self.rewards,
+            "discounts": self.discounts,
+            "kinds": self.kinds,
+            "lane_counts": self.lane_counts,
+        }
+        return {name: torch.from_numpy(array) for name, array in arrays.items()} | {
+            "embeddings": self.embeddings.cpu(),
+            "born": self.born.cpu(),
+        }
+
+    def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
+        """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
+        newest = self._slots(lanes, self.lane_counts[lanes] - 1)
+        self._set_complete(newest[self.kinds[newest] == STEP])
+        slots = self._slots(lanes, self.lane_counts[lanes])
+        self.num_complete -= int(self.complete[slots].sum())
+        self.complete[slots] = False
+        places = torch.as_tensor(slots, device=self._device)
+        self.embeddings[places] = embeddings
+        self.norms[places] = torch.inf
+        first = int(self.lane_counts.sum())
+        self.born[places] = torch.arange(first, first + len(lanes), device=self._device)
+        self.lane_counts[lanes] += 1
+        return slots
+
+    def _slots(self, lanes: Ints, counts: Ints) -> Ints:
+        return lanes * self.lane_capacity + counts % self.lane_capacity
+
+    def _set_complete(self, slots: Ints) -> None:
+        if len(slots) == 0:
+            return
+        self.complete[slots] = True
+        self.num_complete += len(slots)
+        places = torch.as_tensor(slots, device=self._device)
+        self.norms[places] = squared_norms(self.embeddings[places])
+
+    def _successors(self, slots: Ints) -> Ints:
+        """Return the slot of the state after each complete transition; after a termination, the same again."""
+        lanes, places = np.divmod(slots, self.lane_capacity)
+        following = self._slots(lanes, places + 1)
+        return np.where(self.kinds[slots] == TERMINATION, slots, following)
+
+    def gather(self, slots: Ints) -> Tensor:
+        """Copy observations to the device by way of memory that is allocated once (and pinned for CUDA).
+
+        The result is valid until the next call of the same size.
+        """
+        if len(slots) not in self._stagings:
+            self._stagings[len(slots)] = _Staging(len(slots), self.observations, self._device)
+        return self._stagings[len(slots)].load(self.observations, slots)
+
+    def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
+        """Find the complete transitions whose states are nearest to each query (the embedding when it was seen, P6).
+
+        Returns:
+            Slots and squared distances, nearest first, (E, min(k, number of complete transitions)) each.
+        """
+        k = min(k, self.num_complete)
+        slots, squared_distances = nearest(self.embeddings, self.norms, self.born, queries, k)
+        return slots.cpu().numpy(), squared_distances.cpu().numpy()
+
+    def trajectories(self, starts: Ints, length: int) -> Trajectories:
+        """Follow what happened after each start for up to `length` transitions.
+
+        A trajectory stays in its lane. It ends with its episode, or at the lane's newest slot, which has no successor
+        yet.
+
+        Args:
+            starts: Complete transitions, (E, M): row e is plan e's.
+            length: T.
+        """
+        plans = np.repeat(np.arange(len(starts)), starts.shape[1])
+        lanes, places = np.divmod(starts.reshape(-1, 1), self.lane_capacity)
+        offsets = np.arange(length + 1)
+        ahead = self._slots(lanes, places + offsets)  # (B, T + 1)
+        kinds = self.kinds[ahead]
+        steps_to_newest = (self.lane_counts[lanes] - 1 - places) % self.lane_capacity
+        stops = (kinds == TERMINATION) | (kinds == CLOSING) | (offsets == steps_to_newest)
+        stops[:, -1] = True
+        last = stops.argmax(axis=1)[:, None]  # the last state that was seen
+        terminated = np.take_along_axis(kinds, last, axis=1) == TERMINATION
+        lengths = np.minimum(last + terminated, length)  # a termination needs no successor to be a transition
+
+        aligned = offsets - (length - lengths)  # right-aligned; negative in the padding
+        slots = self._slots(lanes, places + np.clip(aligned, 0, last))
+        origins = slots[:, :-1]
+        return Trajectories(
+            plans=plans,
+            slots=slots,
+            actions=self.actions[origins],
+            rewards=self.rewards[origins],
+            discounts=self.discounts[origins],
+            valid=aligned[:, :-1] >= 0,
+        )
+
+    def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
+        """Draw complete transitions uniformly, with replacement; returns their slots, (B,)."""
+        fill = np.minimum(self.lane_counts, self.lane_capacity)
+        ends = fill.cumsum()
+        slots = np.empty(0, np.int64)
+        while len(slots) < batch_size:  # redraw the few that are not complete: lanes' newest and closing slots
+            drawn = generator.integers(ends[-1], size=batch_size - len(slots))
+            lanes = ends.searchsorted(drawn, side="right")
+            drawn += lanes * self.lane_capacity - (ends - fill)[lanes]
+            slots = np.concatenate([slots, drawn[self.complete[drawn]]])
+        return slots
+
+    def batch(self, slots: Ints) -> Batch:
+        """Gather transitions for the learner; valid until the next call, which reuses the memory."""
+        size = len(slots)
+        both = self.gather(np.concatenate([slots, self._successors(slots)]))
+        return Batch(
+            observations=both[:size],
+            actions=torch.from_numpy(self.actions[slots]).to(self._device),
+            rewards=torch.from_numpy(self.rewards[slots]).to(self._device),
+            discounts=torch.from_numpy(self.discounts[slots]).to(self._device),
+            next_observations=both[size:],
+        )
+
+
+class _Staging:
+    """Room for n observations on their way from the ring to the device."""
+
+    def __init__(self, size: int, like: Observations, device: torch.device) -> None:
+        dtype = torch.from_numpy(like[:0]).dtype
+        cuda = device.type == "cuda"
+        self._host = torch.empty((size, *like.shape[1:]), dtype=dtype, pin_memory=cuda)
+        self._host_array = self._host.numpy()
+        self._device = device
+        self._copied = torch.cuda.Event() if cuda else None
+
+    def load(self, observations: Observations, slots: Ints) -> Tensor:
+        if self._copied is not None:
+            self._copied.synchronize()  # the previous copy must have left the pinned memory
+        np.take(observations, slots, axis=0, out=self._host_array, mode="clip")  # "raise" would make a copy
+        loaded = self._host.to(self._device, non_blocking=True)
+        if self._copied is not None:
+            self._copied.record()
+        return loaded
