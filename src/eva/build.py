@@ -1,0 +1,204 @@
+"""From a config to objects: the only wiring, and the only place that seeds anything."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.eva import EVAAgent
+from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.kbrl import kernel_based_rl
+from eva.agent.learner import Learner
+from eva.agent.network import QNetwork, convolved_size, image_shape
+from eva.agent.planner import Evaluate, Planner, Trace
+from eva.agent.replay import ReplayBuffer
+from eva.agent.traces import n_step, trajectory_centric_planning
+from eva.agent.value_buffer import ValueBuffer
+from eva.config import MAZE_ID, Config, EVAConfig
+from eva.envs.maze import VectorCoinMaze
+from eva.envs.vector import GymnasiumVector, make_gymnasium
+from eva.errors import UserError
+from eva.types import EnvironmentSpec, Floats, Ints, Trajectories, VectorEnvironment
+
+# Each component draws from its own stream. The order is part of every result: add new ones at the end.
+_STREAMS = ("environment", "network", "exploration", "sampling")
+
+
+def generators(seed: int) -> dict[str, np.random.Generator]:
+    """Return one independent random generator for each component."""
+    children = np.random.SeedSequence(seed).spawn(len(_STREAMS))
+    return {name: np.random.default_rng(child) for name, child in zip(_STREAMS, children, strict=True)}
+
+
+def build_environment(config: Config) -> VectorEnvironment:
+    """Return the environments that `config` names."""
+    generator = generators(config.seed)["environment"]
+    num_environments = config.environment.num_environments
+    if config.environment.id == MAZE_ID:
+        maze = config.maze
+        return VectorCoinMaze(num_environments, maze.layout, maze.num_coins, generator, maze.max_episode_steps)
+    seeds = [int(seed) for seed in generator.integers(2**31, size=num_environments)]
+    return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
+
+
+def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
+    """Return a new agent for environments like `spec`."""
+    device = resolve_device(config.run.device)
+    streams = generators(config.seed)
+    network = build_network(config, spec, streams["network"]).to(device)
+    replay = build_replay(config, spec, device)
+    exploration, learner = config.exploration, config.learner
+    epsilon = LinearSchedule(
+        exploration.epsilon_start, exploration.epsilon_end, 0, exploration.epsilon_decay_transitions
+    )
+    return EVAAgent(
+        Learner(
+            network,
+            learning_rate=learner.learning_rate,
+            error=learner.error,
+            target_period_updates=learner.target_period_updates,
+        ),
+        replay,
+        build_adjuster(config.eva, spec, network, replay, device),
+        EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
+        _weight_schedule(config.eva),
+        streams["sampling"],
+        device,
+        discount=learner.discount,
+        batch_size=learner.batch_size,
+        learning_starts_transitions=learner.learning_starts_transitions,
+        update_period_steps=learner.update_period_steps,
+        adjust_when_full=config.eva.start == "full",
+    )
+
+
+def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Generator) -> QNetwork:
+    """Return Q_theta with initial parameters."""
+    network = config.network
+    if len(spec.observation_shape) == 3:
+        for side in image_shape(spec.observation_shape)[:2]:
+            if convolved_size(side, network.filter_sizes, network.strides) < 1:
+                raise UserError(
+                    f"the convolutions do not fit an image of {spec.observation_shape}: use fewer or smaller ones "
+                    "(network.filter_sizes, network.strides)."
+                )
+    return QNetwork(
+        spec.observation_shape,
+        spec.num_actions,
+        channels=network.channels,
+        filter_sizes=network.filter_sizes,
+        strides=network.strides,
+        hidden_sizes=network.hidden_sizes,
+        embedding_size=network.embedding_size,
+        generator=generator,
+    )
+
+
+def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
+    """Return an empty replay buffer, or say that it would not fit into memory."""
+    capacity, embedding_size = config.replay.replay_capacity, config.network.embedding_size
+    check_memory(capacity, ReplayBuffer.bytes_per_slot(spec.observation_shape, spec.observation_dtype, embedding_size))
+    return ReplayBuffer(
+        capacity, spec.num_environments, spec.observation_shape, spec.observation_dtype, embedding_size, device
+    )
+
+
+def build_adjuster(
+    config: EVAConfig, spec: EnvironmentSpec, network: QNetwork, replay: ReplayBuffer, device: torch.device
+) -> EphemeralValueAdjuster:
+    """Return the fast system over a memory."""
+    num_buffers = 1 if config.value_buffers == "shared" else spec.num_environments
+    value_buffers = [
+        ValueBuffer(
+            config.value_buffer_capacity // num_buffers,
+            config.num_neighbours,
+            network.embedding_size,
+            spec.num_actions,
+            device,
+        )
+        for _ in range(num_buffers)
+    ]
+    planner = Planner(
+        replay,
+        _trace(config),
+        _evaluate(config, network, replay, device),
+        num_trajectories=config.num_trajectories,
+        trajectory_length=config.trajectory_length,
+        keep_all=config.value_buffer_entries == "all",
+    )
+    return EphemeralValueAdjuster(
+        planner,
+        value_buffers,
+        plan_period_steps=config.plan_period_steps,
+        plan_at_episode_start=config.plan_at_episode_start,
+    )
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device called `name`; `auto` is CUDA where there is one."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("there is no CUDA device that torch can use here: choose --device cpu or auto.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def check_memory(num_slots: int, bytes_per_slot: int) -> None:
+    """Refuse a replay buffer that is larger than the free memory."""
+    need, free = num_slots * bytes_per_slot, free_memory()
+    if need > free:
+        raise UserError(
+            f"a replay buffer of {num_slots:,} states needs {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of "
+            f"memory are free: lower replay.replay_capacity to {int(0.8 * free / bytes_per_slot):,} or less."
+        )
+
+
+def free_memory() -> int:
+    """Return the bytes of main memory that a process can still take."""
+    try:
+        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):  # not Linux: all there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _weight_schedule(config: EVAConfig) -> LinearSchedule:
+    weight = config.nonparametric_weight
+    if config.anneal_start_transitions is None:
+        return LinearSchedule(weight, weight)
+    return LinearSchedule(weight, 0.0, config.anneal_start_transitions, config.anneal_transitions)
+
+
+def _trace(config: EVAConfig) -> Trace:
+    def kbrl(trajectories: Trajectories, q_theta: Floats, embeddings: Floats) -> Floats:
+        return kernel_based_rl(
+            trajectories,
+            q_theta,
+            embeddings,
+            bandwidth=config.kbrl_bandwidth,
+            parametric_similarity=config.kbrl_similarity,
+        )
+
+    traces: dict[str, Trace] = {
+        "tcp": lambda trajectories, q_theta, _: trajectory_centric_planning(trajectories, q_theta),
+        "n-step": lambda trajectories, q_theta, _: n_step(trajectories, q_theta),
+        "kbrl": kbrl,
+    }
+    return traces[config.trace]
+
+
+def _evaluate(config: EVAConfig, network: QNetwork, replay: ReplayBuffer, device: torch.device) -> Evaluate:
+    def stored(slots: Ints) -> tuple[torch.Tensor, torch.Tensor]:
+        h = replay.embeddings[torch.as_tensor(slots, device=device)]
+        return network.values(h), h
+
+    def recomputed(slots: Ints) -> tuple[torch.Tensor, torch.Tensor]:
+        q, h = network(replay.gather(slots))
+        return q, h
+
+    return stored if config.remembered_values == "stored" else recomputed

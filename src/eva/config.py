@@ -1,0 +1,211 @@
+"""Every hyper-parameter, described once, with its unit and its source.
+
+`paper` marks a number that the paper states, `P` a decision of docs/paper.md, the rest is our choice. Durations carry
+their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates` are
+optimiser steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from eva.errors import UserError
+from eva.schema import Count, CountOrZero, Positive, Share, Sizes, check, from_dict, to_dict
+
+MAZE_ID = "eva/CoinMaze-v0"
+
+
+@dataclass(frozen=True)
+class EnvironmentConfig:
+    """Where the agent acts."""
+
+    id: str = MAZE_ID
+    """Gymnasium id of the environment."""
+    num_environments: Count = 1
+    """E, environments stepped together (paper: 4 on Atari; P27: 1 in the maze)."""
+
+
+@dataclass(frozen=True)
+class MazeConfig:
+    """The coin maze of Section 5.1; read only where `environment.id` is eva/CoinMaze-v0."""
+
+    layout: str = "paper"
+    """`paper` (P14: 59 cells), `open` (65 cells), or the path of a text map of `#` and `.`."""
+    num_coins: Count = 1
+    """Coins in the maze at the start of an episode (paper: 1, 2, 4)."""
+    max_episode_steps: Count = 500
+    """An episode is truncated after so many steps (paper)."""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The parametric value function Q_theta."""
+
+    channels: Sizes = (16, 32)
+    """Of each convolution, for image observations (paper: two convolutions in the maze)."""
+    filter_sizes: Sizes = (3, 3)
+    """Of each convolution; no padding."""
+    strides: Sizes = (1, 2)
+    """Of each convolution."""
+    hidden_sizes: Sizes = (64,)
+    """Of the fully connected layers before the embedding, for vector observations only."""
+    embedding_size: Count = 64
+    """D, the second to last layer (paper: 64 in the maze)."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """The replay buffer."""
+
+    replay_capacity: Count = 50_000
+    """States stored, over all environments (paper: 50K in the maze)."""
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """The slow system: DQN. P16: chosen for weight 0 only."""
+
+    discount: Share = 0.99
+    """gamma (P12)."""
+    batch_size: Count = 48
+    """B (paper)."""
+    learning_rate: Positive = 5e-4
+    """Of Adam."""
+    error: Literal["squared", "huber"] = "squared"
+    """Between value and target (P15: squared in the maze, Huber on Atari)."""
+    target_period_updates: Count = 200
+    """Updates from one copy of the target network to the next."""
+    learning_starts_transitions: Count = 1_000
+    """No updates before."""
+    update_period_steps: Count = 1
+    """Agent steps from one update to the next (P17, P27)."""
+
+
+@dataclass(frozen=True)
+class ExplorationConfig:
+    """Epsilon-greedy, drawn for each environment (P12)."""
+
+    epsilon_start: Share = 1.0
+    """Epsilon at the first transition."""
+    epsilon_end: Share = 0.1
+    """Epsilon after the decay."""
+    epsilon_decay_transitions: CountOrZero = 10_000
+    """Length of the linear decay."""
+
+
+@dataclass(frozen=True)
+class EVAConfig:
+    """The fast system."""
+
+    nonparametric_weight: Share = 0.4
+    """The weight of Q_NP in Eq. 1; 0 is exactly DQN (P1; paper: 0.4)."""
+    trace: Literal["tcp", "n-step", "kbrl"] = "tcp"
+    """Trace computation: trajectory-centric planning, n-step or kernel-based RL."""
+    num_trajectories: Count = 10
+    """M, trajectories retrieved from the replay buffer for a plan (paper; P3)."""
+    trajectory_length: Count = 50
+    """T, transitions followed in each (paper)."""
+    plan_period_steps: Count = 20
+    """Steps from one plan to the next (paper; P4)."""
+    plan_at_episode_start: bool = False
+    """Plan at each episode's first step too (P23)."""
+    num_neighbours: Count = 5
+    """k, entries of the value buffer averaged for a decision (paper; P3)."""
+    value_buffer_capacity: Count = 2_000
+    """Entries of the value buffer (paper)."""
+    value_buffer_entries: Literal["all", "start"] = "all"
+    """What of each trajectory enters the value buffer: all its steps, or only its first state (P2)."""
+    value_buffers: Literal["shared", "per-environment"] = "shared"
+    """One value buffer, or one for each environment, each with its share of the capacity (P8)."""
+    remembered_values: Literal["stored", "recomputed"] = "stored"
+    """Q_theta of remembered states: from the stored embedding, or by running the network on them again (P6)."""
+    start: Literal["learning", "full"] = "learning"
+    """EVA applies from when learning starts, or from when the replay buffer is full (P9)."""
+    anneal_start_transitions: CountOrZero | None = None
+    """When the weight begins to move to 0 (consolidation; P29); never if not given."""
+    anneal_transitions: CountOrZero = 2_000_000
+    """How long that takes (paper)."""
+    kbrl_bandwidth: Positive = 1e-4
+    """b, length scale of the Gaussian kernel (paper; P7)."""
+    kbrl_similarity: Positive = 1e-2
+    """C, similarity of every state to the parametric pseudo-state (paper; P7)."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How the run is carried out and recorded; `device` is no part of a run's identity."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network, the learner and the search run."""
+    threads: Count = 1
+    """CPU threads of torch; part of what makes a run repeatable to the byte."""
+    metrics_period_transitions: Count = 1_000
+    """Transitions from one line of metrics.jsonl to the next."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One run."""
+
+    name: str = "maze-1-coin"
+    """The preset, or the environment's id: the run directory's name."""
+    seed: CountOrZero = 0
+    """All random numbers of the run follow from it."""
+    steps: Count = 60_000
+    """Transitions to train for, over all environments. No schedule depends on it, so a longer run begins the same."""
+    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    maze: MazeConfig = field(default_factory=MazeConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
+    eva: EVAConfig = field(default_factory=EVAConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        check(self)
+        network, eva = self.network, self.eva
+        if not len(network.channels) == len(network.filter_sizes) == len(network.strides):
+            raise UserError("network.channels, network.filter_sizes and network.strides must be of equal length.")
+        num_buffers = 1 if eva.value_buffers == "shared" else self.environment.num_environments
+        if eva.value_buffer_capacity // num_buffers < eva.num_neighbours:
+            raise UserError(
+                f"eva.value_buffer_capacity is {eva.value_buffer_capacity}, but must hold eva.num_neighbours "
+                f"({eva.num_neighbours}) entries in each value buffer: raise it or lower eva.num_neighbours."
+            )
+        if self.replay.replay_capacity < 2 * self.environment.num_environments:
+            raise UserError("replay.replay_capacity must be at least 2 for each environment: raise it.")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes two runs the same run: everything but how long it goes on and on which device."""
+        identity = to_dict(self)
+        del identity["steps"], identity["run"]["device"]
+        return identity
+
+    @property
+    def variant(self) -> dict[str, Any]:
+        """The identity without what a run directory spells out itself: name, weight and seed."""
+        variant = self.identity
+        del variant["name"], variant["seed"], variant["eva"]["nonparametric_weight"]
+        return variant
+
+    def variant_hash(self) -> str:
+        """Return 8 hexadecimal digits that tell variants apart."""
+        return hashlib.sha256(json.dumps(self.variant, sort_keys=True).encode()).hexdigest()[:8]
+
+    def to_json(self) -> str:
+        """Return the text of config.json, which `from_json` reads back."""
+        return json.dumps(to_dict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        """Read the text of config.json."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(f"the configuration is not JSON ({error}): pass a config.json that eva wrote.") from None
+        return from_dict(cls, data)

@@ -1,0 +1,107 @@
+"""Frozen dataclasses as a checked tree: rules on fields, to and from plain JSON types."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from eva.errors import UserError, nearest_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+Count = Annotated[int, Rule("of at least 1", lambda n: n >= 1)]
+CountOrZero = Annotated[int, Rule("of at least 0", lambda n: n >= 0)]
+Share = Annotated[float, Rule("between 0 and 1", lambda x: 0 <= x <= 1)]
+Positive = Annotated[float, Rule("above 0", lambda x: x > 0)]
+Sizes = Annotated[tuple[int, ...], Rule("of at least 1", lambda sizes: all(n >= 1 for n in sizes))]
+
+
+def check(tree: Any, path: str = "") -> None:
+    """Raise UserError for the first field of a wrong type or against its rule."""
+    for name, hint in _hints(type(tree)).items():
+        value, here = getattr(tree, name), f"{path}{name}"
+        if is_dataclass(hint):
+            check(value, f"{here}.")
+        elif problem := _problem(value, hint):
+            raise UserError(f"{here} is {value!r}, but must be {problem}.")
+
+
+def to_dict(tree: Any) -> dict[str, Any]:
+    """Return the tree as nested dicts of plain JSON types."""
+    return {
+        f.name: to_dict(value) if is_dataclass(value) else list(value) if isinstance(value, tuple) else value
+        for f in fields(tree)
+        for value in [getattr(tree, f.name)]
+    }
+
+
+def from_dict(kind: type[T], data: Any, path: str = "") -> T:
+    """Build a tree from nested dicts; fields left out take their defaults, unknown ones raise UserError."""
+    hints = _hints(kind)
+    if not isinstance(data, Mapping):
+        raise UserError(f"{path.rstrip('.') or 'the configuration'} must be a group of fields, not {data!r}.")
+    values: dict[str, Any] = {}
+    for name, value in data.items():
+        if name not in hints:
+            raise UserError(f"there is no field {path}{name}: {nearest_name(str(name), hints)}")
+        if is_dataclass(hints[name]):
+            values[name] = from_dict(hints[name], value, f"{path}{name}.")
+        else:
+            values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)
+
+
+def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every leaf as ("group.field", value)."""
+    for f in fields(tree):
+        value = getattr(tree, f.name)
+        if is_dataclass(value):
+            yield from flatten(value, f"{path}{f.name}.")
+        else:
+            yield f"{path}{f.name}", value
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _problem(value: Any, hint: Any) -> str | None:
+    """Say what `value` should be instead, or None if it is as it should be."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        base, *rules = arguments
+        words = " ".join([_noun(base), *(rule.words for rule in rules)])
+        return words if _problem(value, base) or not all(rule.holds(value) for rule in rules) else None
+    if origin is Literal:
+        return None if value in arguments else "one of " + ", ".join(map(repr, arguments))
+    if origin in (Union, types.UnionType):
+        problems = [_problem(value, option) for option in arguments]
+        return None if None in problems else " or ".join(map(str, problems))
+    return None if _is_a(value, hint) else _noun(hint)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_is_a(item, get_args(kind)[0]) for item in value)
+    return isinstance(value, kind)
+
+
+def _noun(kind: Any) -> str:
+    nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
+    return nouns.get(kind, "a list of whole numbers")

@@ -1,0 +1,92 @@
+"""The configuration tree: rules, JSON, identity, presets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eva.config import Config, EVAConfig, LearnerConfig, NetworkConfig
+from eva.errors import UserError
+from eva.presets import DESCRIPTIONS, for_environment, preset
+from eva.runs.records import default_directory
+from eva.schema import flatten, from_dict, to_dict
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_presets_survive_json(name: str) -> None:
+    config = preset(name)
+    assert config.name == name
+    assert Config.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"eva": {"nonparametric_weight": 1.3}}, "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1."),
+        ({"eva": {"nonparametric_weight": float("nan")}}, "eva.nonparametric_weight is nan"),
+        ({"eva": {"nonparametric_weight": "0.4"}}, "eva.nonparametric_weight is '0.4', but must be a number"),
+        ({"eva": {"nonparametric_weight": True}}, "eva.nonparametric_weight is True"),
+        ({"eva": {"trace": "tpc"}}, "eva.trace is 'tpc', but must be one of 'tcp', 'n-step', 'kbrl'."),
+        ({"eva": {"anneal_start_transitions": -1}}, "of at least 0 or null"),
+        ({"eva": {"plan_at_episode_start": 1}}, "must be true or false"),
+        ({"eva": {"num_neighbours": 5, "value_buffer_capacity": 4}}, "value_buffer_capacity is 4"),
+        ({"seed": 1.5}, "seed is 1.5, but must be a whole number of at least 0."),
+        ({"steps": 0}, "steps is 0"),
+        ({"learner": {"learning_rate": 0}}, "learner.learning_rate is 0, but must be a number above 0."),
+        ({"network": {"channels": [16, "32"]}}, "must be a list of whole numbers of at least 1."),
+        ({"network": {"channels": [16]}}, "must be of equal length."),
+        ({"network": 3}, "network must be a group of fields, not 3."),
+        ({"replay": {"replay_capacity": 1}}, "replay.replay_capacity must be at least 2"),
+        ({"sed": 1}, "there is no field sed: did you mean 'seed'?"),
+        ({"eva": {"num_neighbors": 5}}, "there is no field eva.num_neighbors: did you mean 'num_neighbours'?"),
+    ],
+)
+def test_bad_values_are_named(data: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        from_dict(Config, data)
+    assert sentence in str(error.value)
+
+
+def test_text_that_is_no_json_is_refused() -> None:
+    with pytest.raises(UserError, match="not JSON"):
+        Config.from_json("{")
+
+
+def test_to_dict_is_plain_json() -> None:
+    data = to_dict(Config())
+    assert json.loads(json.dumps(data)) == data
+    assert dict(flatten(Config()))["eva.nonparametric_weight"] == 0.4
+
+
+def test_identity_leaves_out_length_and_device() -> None:
+    config = preset("smoke")
+    longer = replace(config, steps=2 * config.steps, run=replace(config.run, device="cpu"))
+    assert longer.identity == config.identity
+    assert replace(config, seed=1).identity != config.identity
+
+
+def test_default_directory_hashes_only_what_it_does_not_spell_out() -> None:
+    base = preset("maze-1-coin")
+    assert default_directory(base, base) == Path("runs/maze-1-coin/weight-0.4/seed-0")
+    spelled = replace(base, seed=3, steps=7, eva=replace(base.eva, nonparametric_weight=0.0))
+    assert default_directory(spelled, base) == Path("runs/maze-1-coin/weight-0/seed-3")
+    changed = replace(base, eva=EVAConfig(num_neighbours=3))
+    name = default_directory(changed, base).parts[1]
+    assert name == f"maze-1-coin-{changed.variant_hash()}"
+    assert len(changed.variant_hash()) == 8
+    other = replace(base, learner=LearnerConfig(batch_size=32), network=NetworkConfig())
+    assert other.variant_hash() != changed.variant_hash()
+
+
+def test_environments_without_a_preset_take_the_defaults() -> None:
+    config = for_environment("a/Game-v0")
+    assert (config.name, config.environment.id) == ("a-Game-v0", "a/Game-v0")
+
+
+def test_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="there is no preset 'maze-1-coins': did you mean 'maze-1-coin'?"):
+        preset("maze-1-coins")
