@@ -1,0 +1,1 @@
+"""Runs: the training loop and what it leaves on disk."""
