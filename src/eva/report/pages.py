@@ -1,0 +1,219 @@
+"""Write `report.html`, one page that needs nothing but itself, and `report.png` beside it."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from eva.files import refusing_kindly, write_whole
+from eva.report import plots
+from eva.report.curves import (
+    BOOTSTRAP_SEEDS,
+    FINAL_SHARE,
+    WINDOW_SHARE,
+    Task,
+    Variant,
+    differing,
+    final_return,
+    flatten,
+    group_tasks,
+    series_numbers,
+)
+from eva.report.reading import RunRecord, find_runs
+from eva.report.verdict import caveats, number, verdict
+
+STYLE = """
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 var(--font)}
+main{max-width:60rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}
+h1{font-size:1.9rem;line-height:1.2;margin:0 0 1rem;letter-spacing:-.02em;overflow-wrap:anywhere}
+h2{font-size:1.15rem;margin:2.75rem 0 .75rem}
+.eyebrow,figcaption,.small{color:var(--muted);font-size:.875rem}
+.eyebrow{margin:0 0 .25rem}
+.verdict{font-size:1.15rem;margin:.6rem 0;padding:.1rem 0 .1rem 1rem;border-left:4px solid var(--series-1)}
+.verdict strong{display:block;font-size:.875rem}
+figure{margin:2rem 0 0}
+figcaption{margin-top:.75rem}
+svg{display:block;width:100%;height:auto;stroke-linejoin:round}
+.narrow{display:none}
+.scroll{overflow-x:auto;margin-bottom:1.25rem}
+table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
+.small{margin:0 0 .3rem}
+th,td{text-align:left;vertical-align:top;padding:.45rem .9rem .45rem 0;border-bottom:1px solid var(--rule)}
+thead th{color:var(--muted);font-weight:500;vertical-align:bottom}
+tbody th{min-width:10rem}
+.n{text-align:right;white-space:nowrap}
+.keep{white-space:nowrap}
+.seed{display:inline-block;white-space:nowrap;margin-right:.75rem}
+.seed i{color:var(--muted);font-style:normal;font-size:.8rem}
+.flag{color:var(--paper);background:var(--muted);border-radius:.6rem;padding:0 .45rem;font-size:.72rem}
+.dot{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin-right:.5rem}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:0 2rem;margin:0;font-size:.85rem}
+.facts div{display:flex;justify-content:space-between;gap:1rem;border-bottom:1px solid var(--rule);padding:.25rem 0}
+dt{color:var(--muted);flex:none;max-width:85%;overflow-wrap:anywhere}dd{margin:0;text-align:right;overflow-wrap:anywhere}
+code{display:block;min-width:18rem;font:.82rem/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
+@media(max-width:38rem){main{padding-top:1.5rem}h1{font-size:1.5rem}.wide{display:none}.narrow{display:block}}
+"""
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """Where the report went, and its verdict: one line per task."""
+
+    html: Path
+    png: Path
+    verdict: str
+
+
+def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult:
+    """Write `report.html` and `report.png` on all runs in or under `paths`.
+
+    They go to `out`, or to the folder that the runs have in common: for a single run, its own.
+    """
+    runs = find_runs(paths)
+    root = Path(os.path.commonpath([run.path for run in runs]))
+    tasks = group_tasks(runs)
+    verdicts = [verdict(task.variants, task.optimum) for task in tasks]
+    names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
+    folder = root if out is None else out
+    html, png = folder / "report.html", folder / "report.png"
+    text, picture = page(tasks, verdicts, names), plots.png(tasks)
+    with refusing_kindly(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_whole(html, text.encode(errors="replace"))
+    write_whole(png, picture)
+    lines = verdicts if len(tasks) == 1 else [f"{t.name}: {line}" for t, line in zip(tasks, verdicts, strict=True)]
+    return ReportResult(html, png, "\n".join(lines))
+
+
+def page(tasks: Sequence[Task], verdicts: Sequence[str], names: Mapping[Path, str]) -> str:
+    """Return the page; `names` says what to call each run's directory."""
+    title = ", ".join(task.name for task in tasks)
+    headline = "".join(
+        f'<p class="verdict">{f"<strong>{escape(task.name)}</strong>" if len(tasks) > 1 else ""}{escape(line)}</p>'
+        for task, line in zip(tasks, verdicts, strict=True)
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in caveats(tasks))
+    numbers = series_numbers(tasks)
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>EVA report: {escape(title)}</title>
+<style>{_variables(plots.LIGHT)}@media(prefers-color-scheme:dark){{{_variables(plots.DARK)}}}{STYLE}</style></head>
+<body><main>
+<header><p class="eyebrow">Ephemeral Value Adjustments: report on {len(names)} run{"s" * (len(names) > 1)}</p>
+<h1>{escape(title)}</h1>{headline}</header>
+<figure><div role="img" aria-label="{escape("Learning curves. " + " ".join(verdicts))}">
+<div class="wide">{plots.svg(tasks, narrow=False)}</div><div class="narrow">{plots.svg(tasks, narrow=True)}</div></div>
+<figcaption>{_caption(tasks)}</figcaption></figure>
+<section><h2>Final performance</h2>{"".join(_results(task, numbers) for task in tasks)}</section>
+{f'<section><h2>Read with care</h2><ul class="small">{notes}</ul></section>' if notes else ""}
+<section><h2>Configuration</h2>{_configuration(tasks)}</section>
+<section><h2>Provenance</h2>{_provenance(tasks, names)}</section>
+</main></body></html>
+"""
+
+
+def _caption(tasks: Sequence[Task]) -> str:
+    enough = {len(variant.counted) >= BOOTSTRAP_SEEDS for task in tasks for variant in task.variants}
+    interval = "the 95% bootstrap interval of the mean"
+    mixed = f"minimum to maximum, or from {BOOTSTRAP_SEEDS} seeds on {interval}"
+    band = mixed if len(enough) > 1 else interval if True in enough else "minimum to maximum"
+    optimum = " Dashed: the optimal return, computed exactly." if any(t.optimum is not None for t in tasks) else ""
+    dotted = " Dotted: unfinished." if any(not run.finished for task in tasks for run in task.runs) else ""
+    return (
+        "Thick: mean over seeds, where every seed has a value. Thin: each seed, at each point the mean return of the "
+        f"episodes that finished in the last {WINDOW_SHARE:.0%} of the planned transitions before it, or of the "
+        f"latest episode if none did; nothing before the first. Band: over seeds, {band}.{dotted}{optimum}"
+    )
+
+
+def _results(task: Task, numbers: Mapping[str, int]) -> str:
+    optimum = "" if task.optimum is None else f" Optimal return: {number(task.optimum)}."
+    caption = f"{task.name}: mean return of the episodes that finished in the last {FINAL_SHARE:.0%} of a run.{optimum}"
+    heads = ["Variant", "Seeds", "Each seed", "Mean", "Of optimum", "Transitions", "Steps/s"]
+    rows = [_result_row(variant, task.optimum, numbers[variant.label]) for variant in task.variants]
+    return _table(heads, rows, caption, numeric=(1, 3, 4, 5, 6))
+
+
+def _result_row(variant: Variant, optimum: float | None, series: int) -> list[str]:
+    colour = f"var(--series-{series % plots.NUM_COLOURS})"
+    seeds = " ".join(
+        f'<span class="seed"><i>{run.seed}:</i> {_or_dash(final_return(run), number)}'
+        f"{'' if run.finished else ' <span class=flag>unfinished</span>'}</span>"
+        for run in variant.runs
+    )
+    mean = float(np.mean(variant.finals)) if variant.finals else math.nan
+    share = mean / optimum if optimum is not None and optimum > 0 else math.nan
+    speeds = [run.steps_per_second for run in variant.runs if not math.isnan(run.steps_per_second)]
+    lengths = sorted({run.transitions for run in variant.runs})
+    return [
+        f'<span class="dot" style="background:{colour}"></span>{escape(variant.label)}',
+        " of ".join(map(str, dict.fromkeys((len(variant.counted), len(variant.runs))))),
+        seeds,
+        f"<strong>{_or_dash(mean, number)}</strong>",
+        _or_dash(share, "{:.0%}".format),
+        " to ".join(f"{length:,}" for length in dict.fromkeys((lengths[0], lengths[-1]))),
+        _or_dash(float(np.median(speeds)) if speeds else math.nan, "{:,.0f}".format),
+    ]
+
+
+def _configuration(tasks: Sequence[Task]) -> str:
+    labelled = [(f"{t.name}: {v.label}" if len(tasks) > 1 else v.label, v.fields) for t in tasks for v in t.variants]
+    return _comparison("Variant", labelled, "What differs; everything else is the same for all.")
+
+
+def _provenance(tasks: Sequence[Task], names: Mapping[Path, str]) -> str:
+    runs = [run for task in tasks for run in task.runs]
+    heads = ["Run", "Seed", "State", "Started", "Command"]
+    rows = [[escape(names[run.path]), str(run.seed), escape(run.state), *_origin(run)] for run in runs]
+    hidden = ("argv", "started")
+    origins = [{k: v for k, v in run.provenance.items() if k not in hidden} for run in runs]
+    labelled = [(names[run.path], flatten(origin)) for run, origin in zip(runs, origins, strict=True)]
+    return _table(heads, rows, "How each run was made.", (1,)) + _comparison("Run", labelled, "What differs.")
+
+
+def _origin(run: RunRecord) -> list[str]:
+    argv = run.provenance.get("argv")
+    command = shlex.join(map(str, argv)) if isinstance(argv, list) else "unknown"
+    started = escape(str(run.provenance.get("started", "unknown")))
+    return [f'<span class="keep">{started}</span>', f"<code>{escape(command)}</code>"]
+
+
+def _comparison(head: str, labelled: Sequence[tuple[str, Mapping[str, str]]], caption: str) -> str:
+    """Show the fields that all share once, and the others in a table, one row per label."""
+    varied = differing([fields for _, fields in labelled])
+    shared = {name: value for name, value in labelled[0][1].items() if name not in varied}
+    rows = [[escape(label), *(escape(fields.get(name, "absent")) for name in varied)] for label, fields in labelled]
+    facts = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in shared.items())
+    return (_table([head, *map(escape, varied)], rows, caption) if varied else "") + f'<dl class="facts">{facts}</dl>'
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, numeric: Sequence[int] = ()) -> str:
+    """Lay out cells that are HTML already; the first of each row is its header."""
+    aligned = [' class="n"' if column in numeric else "" for column in range(len(heads))]
+    head = "".join(f'<th scope="col"{a}>{text}</th>' for text, a in zip(heads, aligned, strict=True))
+    body = ""
+    for first, *cells in rows:
+        data = "".join(f"<td{a}>{cell}</td>" for cell, a in zip(cells, aligned[1:], strict=True))
+        body += f'<tr><th scope="row">{first}</th>{data}</tr>'
+    return (
+        f'<p class="small">{escape(caption)}</p><div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{escape(caption)}"><table aria-label="{escape(caption)}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _variables(colours: Mapping[str, str]) -> str:
+    font = "--font:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
+    return f":root{{{font};{';'.join(f'--{name}:{colour}' for name, colour in colours.items())}}}"
+
+
+def _or_dash(value: float, form: Callable[[float], str]) -> str:
+    return "&ndash;" if math.isnan(value) else form(value)

@@ -1,0 +1,158 @@
+"""Draw the learning curves: one panel per task, as PNG for a README and as SVG that takes its colours from the page."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from eva.report.curves import Task, Variant, curve, series_numbers
+from eva.report.verdict import number
+
+# Okabe and Ito's hues, safe for the colour-blind: darker where they are pale on white, lighter for dark pages.
+LIGHT = {"paper": "#ffffff", "ink": "#1c2530", "muted": "#5c6873", "rule": "#dfe3e8", "optimum": "#30363d"} | {
+    f"series-{i}": c for i, c in enumerate(("#0072b2", "#d55e00", "#009e73", "#b5548b", "#b98600", "#3a9bd1"))
+}
+DARK = {"paper": "#12171d", "ink": "#e8ecf1", "muted": "#9aa7b4", "rule": "#2b333d", "optimum": "#ccd3da"} | {
+    f"series-{i}": c for i, c in enumerate(("#5cb3ee", "#ff9552", "#2fcca0", "#ea94c4", "#f0bf4c", "#9ad8ff"))
+}
+NUM_COLOURS = sum(name.startswith("series-") for name in LIGHT)
+DASHES = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # the next round of colours gets the next pattern
+
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
+    "text.color": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["muted"],
+    "axes.labelcolor": LIGHT["muted"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": LIGHT["rule"],
+    "grid.linewidth": 0.8,
+    "xtick.color": LIGHT["muted"],
+    "ytick.color": LIGHT["muted"],
+    "ytick.major.size": 0,
+    "svg.fonttype": "none",
+    "path.simplify": True,
+}
+FULL_COLUMNS = 3
+FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches, the last two on the safe side
+
+
+def png(tasks: Sequence[Task]) -> bytes:
+    """Draw the figure for a light page: 1600 pixels wide, the same bytes for the same runs."""
+    with matplotlib.rc_context(STYLE):
+        buffer = io.BytesIO()
+        _figure(tasks, narrow=False).savefig(buffer, format="png", dpi=200, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def svg(tasks: Sequence[Task], narrow: bool) -> str:
+    """Draw the figure as an `<svg>` element whose colours are the CSS variables named in `LIGHT`.
+
+    `narrow` stacks the panels for a phone.
+    """
+    # Two figures on one page must not share the ids of their clip paths.
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "narrow" if narrow else "wide"}):
+        buffer = io.StringIO()
+        _figure(tasks, narrow).savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    view_box = re.search(r'viewBox="[^"]*"', text)
+    text = re.sub(r"^<svg[^>]*>", f"<svg {view_box.group() if view_box else ''} aria-hidden='true'>", text)
+    text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
+    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # nothing refers to these, and two figures would share them
+    text = re.sub(r' d="[^"<]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path.group()), text)  # half the size
+    for name, colour in LIGHT.items():
+        text = text.replace(colour, f"var(--{name})")
+    return text
+
+
+def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
+    columns = 1 if narrow else min(len(tasks), FULL_COLUMNS)
+    rows = math.ceil(len(tasks) / columns)
+    width = NARROW_WIDTH if narrow else FULL_WIDTH
+    panel_height = 2.9 if narrow else {1: 4.0, 2: 3.3}.get(columns, 2.7)
+    numbers = series_numbers(tasks)
+    labels = [_wrap(label, width - LEGEND_LINE) for label in numbers]
+    legend_columns = max(1, int(width / (CHARACTER * max(map(len, numbers)) + LEGEND_LINE)))
+    legend_rows = math.ceil(len(labels) / legend_columns) * max(label.count("\n") + 1 for label in labels)
+    spacing = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.04, hspace=0.05)
+    figure = Figure(figsize=(width, panel_height * rows + 0.22 * legend_rows), layout=spacing)
+    FigureCanvasAgg(figure)
+    for index, task in enumerate(tasks):
+        axes = figure.add_subplot(rows, columns, index + 1)
+        _draw_task(axes, task, numbers)
+        if len(tasks) > 1:
+            axes.set_title(_wrap(task.name, 0.85 * width / columns), loc="left", fontsize="medium", fontweight="bold")
+        if index % columns == 0:
+            axes.set_ylabel("episode return")
+    handles = [Line2D([], [], linewidth=2.4, label=label, **_stroke(series)) for series, label in enumerate(labels)]
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=legend_columns,
+        frameon=False,
+        handlelength=1.6,
+        columnspacing=1.8,
+        borderaxespad=0.2,
+    )
+    return figure
+
+
+def _draw_task(axes: Axes, task: Task, numbers: dict[str, int]) -> None:
+    for variant in task.variants:
+        _draw_variant(axes, task, variant, numbers[variant.label])
+    if task.optimum is not None:
+        axes.axhline(task.optimum, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=2)
+        axes.annotate(
+            f"optimal return {number(task.optimum)}",
+            (1.0, task.optimum),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 4),
+            textcoords="offset points",
+            horizontalalignment="right",
+            color=LIGHT["optimum"],
+            fontsize="small",
+            bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1},
+        )
+    axes.margins(y=0.08)
+    axes.set_xlim(0, task.grid[-1])
+    axes.set_xlabel("transitions")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def _draw_variant(axes: Axes, task: Task, variant: Variant, series: int) -> None:
+    grid, band, stroke = task.grid, variant.band(task.grid), _stroke(series)
+    axes.fill_between(grid, band.low, band.high, color=stroke["color"], alpha=0.16, linewidth=0)
+    for run in variant.runs:
+        dashes = "-" if run.finished else ":"
+        axes.plot(grid, curve(run, grid), color=stroke["color"], alpha=0.45, linewidth=0.8, linestyle=dashes)
+    axes.plot(grid, band.mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
+
+
+def _stroke(series: int) -> dict[str, Any]:
+    dashes = DASHES[series // NUM_COLOURS % len(DASHES)]
+    return {"color": LIGHT[f"series-{series % NUM_COLOURS}"], "linestyle": dashes}
+
+
+def _wrap(text: str, inches: float) -> str:
+    return textwrap.fill(text, max(10, int(inches / CHARACTER)))

@@ -1,0 +1,307 @@
+"""`eva report`: numbers worked out by hand, honest words, and a page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eva.errors import UserError
+from eva.report.curves import Variant, curve, final_return, group_tasks
+from eva.report.pages import write_report
+from eva.report.reading import find_runs
+from eva.report.verdict import caveats, number, verdict
+
+HEADER = "step,environment,episode_return,episode_length\n"
+Episodes = list[tuple[int, float]]
+
+
+def write_run(
+    path: Path,
+    episodes: Episodes,
+    *,
+    weight: float = 0.0,
+    seed: int = 0,
+    steps: int = 100,
+    state: str = "finished",
+    done: int | None = None,
+    name: str = "maze-1-coin",
+    num_coins: int = 1,
+    trace: str = "tcp",
+) -> Path:
+    path.mkdir(parents=True)
+    config = {
+        "name": name,
+        "seed": seed,
+        "steps": steps,
+        "environment": {"id": "eva/CoinMaze-v0", "num_environments": 1},
+        "maze": {"layout": "...\n...\n", "num_coins": num_coins},
+        "eva": {"nonparametric_weight": weight, "trace": trace},
+    }
+    provenance = {
+        "commit": "c0ffee",
+        "dirty": False,
+        "argv": ["eva", "train", name],
+        "versions": {"numpy": "2.0"},
+        "started": "2026-01-01T00:00:00+00:00",
+    }
+    rows = "".join(f"{step},0,{value},1\n" for step, value in episodes)
+    timings = "".join(json.dumps({"step": i, "seconds": 1.0, "steps_per_second": i}) + "\n" for i in (100, 300, 200))
+    files = {
+        "config.json": json.dumps(config),
+        "provenance.json": json.dumps(provenance),
+        "status.json": json.dumps({"state": state, "step": steps if done is None else done}),
+        "episodes.csv": HEADER + rows,
+        "timing.jsonl": timings,
+    }
+    for file, text in files.items():
+        (path / file).write_text(text, encoding="utf-8")
+    return path
+
+
+def ends(root: Path, weight: float, finals: list[float], **options: Any) -> None:
+    for seed, final in enumerate(finals):
+        tag = "-".join(map(str, options.values()))
+        write_run(root / f"{weight}-{seed}-{tag}", [(10, -1.0), (90, final)], weight=weight, seed=seed, **options)
+
+
+def variants(root: Path) -> tuple[Variant, ...]:
+    (task,) = group_tasks(find_runs([root]))
+    return task.variants
+
+
+def judge(root: Path) -> str:
+    return verdict(variants(root), 0.94)
+
+
+def test_curve_is_the_mean_over_the_trailing_window(tmp_path: Path) -> None:
+    # 100 planned transitions: the window is (s - 5, s].
+    path = write_run(tmp_path / "run", [(10, 1.0), (12, 3.0), (15, 8.0), (50, -2.0)], done=60)
+    (run,) = find_runs([path])
+    grid = np.array([0, 9, 10, 12, 15, 17, 40, 50, 60, 61], dtype=float)
+    expected = [math.nan, math.nan, 1.0, 2.0, 5.5, 8.0, 8.0, -2.0, -2.0, math.nan]
+    np.testing.assert_allclose(curve(run, grid), expected)
+
+
+def test_final_return_counts_the_last_fifth(tmp_path: Path) -> None:
+    (run,) = find_runs([write_run(tmp_path / "run", [(80, 9.0), (81, 1.0), (100, 2.0)])])
+    assert final_return(run) == 1.5
+    (early,) = find_runs([write_run(tmp_path / "early", [(80, 9.0)])])
+    assert math.isnan(final_return(early))
+
+
+def test_speed_is_the_median_and_optional(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [])
+    assert find_runs([path])[0].steps_per_second == 200
+    (path / "timing.jsonl").unlink()
+    assert math.isnan(find_runs([path])[0].steps_per_second)
+
+
+def test_band_is_the_range_of_few_seeds_and_a_bootstrap_interval_of_many(tmp_path: Path) -> None:
+    ends(tmp_path / "few", 0.0, [0.0, 1.0, 5.0])
+    ends(tmp_path / "many", 0.0, [0.0, 1.0, 2.0, 3.0, 4.0])
+    grid = np.array([90.0])
+    few, many = variants(tmp_path / "few")[0].band(grid), variants(tmp_path / "many")[0].band(grid)
+    assert [few.low[0], few.mean[0], few.high[0]] == [0.0, 2.0, 5.0]
+    # The exact percentiles of the mean of five draws from 0..4 are 0.8 and 3.2.
+    assert many.mean[0] == 2.0
+    np.testing.assert_allclose([many.low[0], many.high[0]], [0.8, 3.2], atol=0.2)
+
+
+def test_mean_needs_every_seed(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", [(10, 1.0)], seed=0)
+    write_run(tmp_path / "1", [(20, 3.0)], seed=1)
+    np.testing.assert_allclose(variants(tmp_path)[0].band(np.array([15.0, 20.0])).mean, [math.nan, 2.0])
+
+
+def test_runs_are_grouped_by_everything_but_seed_and_steps(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [], seed=1)
+    write_run(tmp_path / "b", [], seed=0, steps=200)
+    ends(tmp_path, 0.4, [1.0])
+    ends(tmp_path, 0.2, [1.0])
+    ends(tmp_path, 0.2, [1.0], trace="kbrl")
+    found = variants(tmp_path)
+    labels = ["DQN", "EVA, weight 0.2, eva.trace=kbrl", "EVA, weight 0.2, eva.trace=tcp", "EVA, weight 0.4"]
+    assert [v.label for v in found] == labels
+    assert [run.seed for run in found[0].runs] == [0, 1]
+
+
+def test_environments_become_tasks_with_their_own_optimum(tmp_path: Path) -> None:
+    for num_coins in (1, 2):
+        ends(tmp_path, 0.0, [1.0], num_coins=num_coins)
+    tasks = group_tasks(find_runs([tmp_path]))
+    assert [task.name for task in tasks] == ["maze-1-coin, maze.num_coins=1", "maze-1-coin, maze.num_coins=2"]
+    assert all(task.optimum is not None for task in tasks)
+    assert tasks[0].optimum != tasks[1].optimum
+    lines = write_report([tmp_path]).verdict.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [task.name for task in tasks]
+
+
+def test_optimum_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [])
+    config = json.loads((path / "config.json").read_text())
+    for change in ({"environment": {"id": "ALE/Pong-v5"}}, {"maze": {"layout": "gone.txt", "num_coins": 1}}):
+        (path / "config.json").write_text(json.dumps(config | change))
+        assert group_tasks(find_runs([path]))[0].optimum is None
+
+
+@pytest.mark.parametrize(
+    ("dqn", "eva", "words"),
+    [
+        (
+            [-0.27, -0.01],
+            [0.58, 0.84],
+            "EVA (weight 0.4) ends at 0.71 (0.58 to 0.84), DQN at -0.14 (-0.27 to -0.01) "
+            "over 2 seeds each, optimum 0.94: EVA is ahead on every seed.",
+        ),
+        ([0.5, 0.6], [0.1, 0.2], "EVA is behind on every seed."),
+        ([0.5, 0.6], [0.55, 0.9], "EVA overlaps with DQN, too close to call with 2 seeds."),
+        ([0.5, 0.6], [0.6, 0.9], "EVA overlaps with DQN, too close to call with 2 seeds."),
+        ([0.5, 0.6, 0.7], [0.6, 0.9], "over 2 and 3 seeds, optimum 0.94: EVA overlaps with DQN, "),
+        ([0.5], [0.6], "DQN at 0.50 over 1 seed each, optimum 0.94: EVA is ahead on a single seed."),
+        ([0.5], [], "DQN ends at 0.50 over 1 seed, optimum 0.94: no EVA run to compare with."),
+        ([], [0.5, 0.7], "ends at 0.60 (0.50 to 0.70) over 2 seeds, optimum 0.94: no DQN run to compare with."),
+    ],
+)
+def test_verdict(tmp_path: Path, dqn: list[float], eva: list[float], words: str) -> None:
+    ends(tmp_path, 0.0, dqn)
+    ends(tmp_path, 0.4, eva)
+    assert words in judge(tmp_path)
+
+
+def test_verdict_on_several_variants(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [0.5, 0.6])
+    ends(tmp_path, 0.2, [0.7, 0.8])
+    ends(tmp_path, 0.4, [0.8, 0.9])
+    assert judge(tmp_path).endswith(": each EVA is ahead on every seed.")
+    ends(tmp_path, 0.9, [0.1, 0.2])
+    assert "weight 0.4 is ahead on every seed; weight 0.9 is behind on every seed." in judge(tmp_path)
+    ends(tmp_path, 0.0, [0.1], trace="kbrl")
+    assert judge(tmp_path).endswith("more than one DQN, so no single comparison.")
+
+
+def test_verdict_without_a_finished_episode(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [])
+    assert judge(tmp_path).startswith("No episode has finished")
+
+
+def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [0.5, 0.6])
+    path = write_run(tmp_path / "late", [(10, 99.0)], seed=7, state="running", done=10)
+    with (path / "episodes.csv").open("a") as file:
+        file.write("12,0,")  # the run is writing this line
+    assert "DQN ends at 0.55 (0.50 to 0.60) over 2 seeds" in judge(tmp_path)
+    html = write_report([tmp_path]).html.read_text(encoding="utf-8")
+    assert ">unfinished<" in html
+    assert "99.00" in html
+    assert "seed 7 (running at 10)" in html
+    assert judge(path).startswith("So far, with unfinished runs: DQN ends at 99.00")
+
+
+def test_caveats_name_what_makes_runs_incomparable(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [0.5])
+    assert caveats(group_tasks(find_runs([tmp_path]))) == []
+    ends(tmp_path, 0.0, [0.5], steps=200)
+    ends(tmp_path, 0.4, [0.5], trace="kbrl")
+    path = write_run(tmp_path / "none", [], seed=1)
+    (path / "provenance.json").write_text(json.dumps({"commit": None, "dirty": True}))
+    text = " ".join(caveats(group_tasks(find_runs([tmp_path]))))
+    for words in ("different numbers", "seed occurs", "(eva.trace)", "commits", "uncommitted", "without an episode"):
+        assert words in text
+
+
+def test_numbers_are_printed_for_mazes_and_for_game_scores() -> None:
+    assert [number(value) for value in (0.714, -0.001, 12345.6)] == ["0.71", "0.00", "12,346"]
+
+
+def test_page_is_self_contained(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [0.5, 0.6])
+    ends(tmp_path, 0.4, [0.7, 0.8])
+    result = write_report([tmp_path])
+    assert (result.html, result.png) == (tmp_path / "report.html", tmp_path / "report.png")
+    html = result.html.read_text(encoding="utf-8")
+    assert result.verdict in html
+    for reference in ("http://", "https://", "<script", "<link", "<img", "@import", "url(//"):
+        assert reference not in html
+    assert re.search(r'(?:src|href)="(?!#)', html) is None
+    ids = re.findall(r'\bid="([^"]*)"', html)
+    assert len(ids) == len(set(ids))
+    assert "prefers-color-scheme:dark" in html
+    assert "Band: over seeds, minimum to maximum. Dashed: the optimal return" in html
+    assert '<th scope="col"' in html
+    assert result.png.read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["report.html", "report.png"]
+
+
+def test_page_escapes_what_files_say(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>\"'--> $x$"
+    for trace in ("tcp", hostile):
+        write_run(tmp_path / str(len(trace)), [(90, 1.0)], name=hostile, trace=trace, weight=0.4)
+    path = write_run(tmp_path / "other", [(90, 1.0)], name="tame", num_coins=2, state=hostile)
+    (path / "provenance.json").write_text(json.dumps({"commit": hostile, "argv": [hostile], "machine": {hostile: 1}}))
+    html = write_report([tmp_path]).html.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") > 5
+
+
+def test_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    ends(tmp_path / "runs", 0.0, [0.5, 0.6, 0.1, 0.2, 0.3])
+    first, second = (write_report([tmp_path / "runs"], tmp_path / out) for out in ("a", "b"))
+    assert first.html.read_bytes() == second.html.read_bytes()
+    assert first.png.read_bytes() == second.png.read_bytes()
+
+
+def test_single_run_without_episodes_gets_its_report_beside_it(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [], state="running", done=0)
+    assert write_report([path, path]).html == path / "report.html"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config.json", "{"),
+        ("config.json", "[]"),
+        ("config.json", "{}"),
+        ("status.json", '{"state": "finished"}'),
+        ("status.json", None),
+        ("provenance.json", None),
+        ("episodes.csv", None),
+        ("episodes.csv", ""),
+        ("episodes.csv", "step,return\n1,2\n"),
+        ("episodes.csv", HEADER + "1,0,x,1\n"),
+        ("episodes.csv", HEADER + "1,0,nan,1\n"),
+        ("episodes.csv", HEADER + "1,0\n"),
+        ("timing.jsonl", "{}\n"),
+    ],
+)
+def test_damaged_run_is_a_user_error_of_one_sentence(tmp_path: Path, file: str, text: str | None) -> None:
+    path = write_run(tmp_path / "run", [(1, 1.0)])
+    if text is None:
+        (path / file).unlink()
+    else:
+        (path / file).write_text(text)
+    with pytest.raises(UserError, match=r"^[^\n]*: [^\n]*\.$"):
+        write_report([path])
+
+
+def test_wrong_paths_are_user_errors(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "run", [])
+    (tmp_path / "empty").mkdir()
+    for paths in ([], [tmp_path / "empty"], [tmp_path / "absent"], [run / "config.json"]):
+        with pytest.raises(UserError):
+            write_report(paths)
+    with pytest.raises(UserError, match="choose another place"):
+        write_report([run], run / "config.json")
+
+
+def test_report_starts_without_torch_and_gymnasium() -> None:
+    code = "import sys, eva.report.pages; print(sorted({'torch', 'gymnasium', 'matplotlib.pyplot'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
