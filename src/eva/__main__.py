@@ -1,0 +1,7 @@
+"""`python -m eva`."""
+
+import sys
+
+from eva.cli import main
+
+sys.exit(main())

@@ -1,0 +1,168 @@
+"""The command line: eva train | report | presets."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import tyro
+
+from eva.config import Config
+from eva.errors import UserError, nearest_name
+from eva.presets import DESCRIPTIONS, for_environment, preset
+from eva.schema import flatten
+
+USAGE = """\
+usage: eva COMMAND [-h] ...
+
+Ephemeral Value Adjustments: a DQN that plans over its own replay memory before it acts.
+
+commands:
+  train     train an agent and record the run
+  report    compare runs: learning curves, table and verdict on one page
+  presets   list the named configurations
+
+Each command explains itself: eva train --help
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train an agent and record the run in a directory of its own."""
+
+    config: Annotated[Config, tyro.conf.arg(name="")]
+    preset: tyro.conf.Positional[str | None] = None
+    """Named configuration to start from (see: eva presets). Without one: --config, --env, or maze-1-coin."""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
+    """A config.json to start from."""
+    env: str | None = None
+    """Gymnasium id of the environment (environment.id)."""
+    weight: float | None = None
+    """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
+    device: Literal["auto", "cpu", "cuda"] | None = None
+    """Where the network, the learner and the search run (run.device)."""
+    out: Path | None = None
+    """The run directory; by default runs/NAME[-HASH]/weight-W/seed-S."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Compare runs on one self-contained page, report.html, with its figure as report.png."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or folders that contain some."""
+    out: Path | None = None
+    """Folder for the report; by default the one that the runs have in common."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
+    if command in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0
+    try:
+        if command not in _COMMANDS:
+            raise UserError(f"there is no command '{command}': {nearest_name(command, _COMMANDS)}")
+        _COMMANDS[command](arguments)
+    except UserError as error:
+        print(f"eva: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _train(arguments: list[str]) -> None:
+    first = _parse(Train, arguments, Train(Config()))  # to learn where to start from
+    base = _base(first)
+    asked = _parse(Train, arguments, Train(base))
+    config = asked.config
+    if asked.env is not None:
+        config = replace(config, environment=replace(config.environment, id=asked.env))
+    if asked.weight is not None:
+        config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
+    if asked.device is not None:
+        config = replace(config, run=replace(config.run, device=asked.device))
+
+    from eva.runs.loop import train  # imports torch: not for --help
+    from eva.runs.records import default_directory
+
+    train(config, asked.out or default_directory(config, base))
+
+
+def _base(asked: Train) -> Config:
+    """Return the configuration that the flags change."""
+    if asked.preset is not None and asked.config_file is not None:
+        raise UserError("a preset and --config are two places to start from: give one of them.")
+    if asked.config_file is not None:
+        try:
+            return Config.from_json(asked.config_file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read {asked.config_file} ({error}): give a config.json that eva wrote.") from None
+    if asked.preset is None and asked.env is not None:
+        return for_environment(asked.env)
+    return preset(asked.preset or "maze-1-coin")
+
+
+def _report(arguments: list[str]) -> None:
+    asked = _parse(Report, arguments)
+
+    from eva.report.pages import write_report  # imports matplotlib: not for --help
+
+    result = write_report(asked.runs, asked.out)
+    print(result.verdict)
+    print(result.html)
+
+
+def _presets(arguments: list[str]) -> None:
+    if arguments:
+        raise UserError("eva presets takes no arguments.")
+    for name, (config, description) in DESCRIPTIONS.items():
+        print(f"{name:14} {description}; {config.steps:,} transitions")
+
+
+_COMMANDS = {"train": _train, "report": _report, "presets": _presets}
+
+
+def _parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
+    """Parse flags with tyro, and turn its complaints into one sentence."""
+    _refuse_unknown_flags(kind, arguments)
+    parse: Callable[..., T] = partial(tyro.cli, kind, args=arguments, prog=f"eva {kind.__name__.lower()}")
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            return parse() if default is None else parse(default=default)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise UserError(_sentence(complaint.getvalue())) from None
+
+
+def _refuse_unknown_flags(kind: type, arguments: Sequence[str]) -> None:
+    known = {f.name for f in fields(kind)} | {"help", "config"}
+    if kind is Train:
+        known |= {name for name, _ in flatten(Config())}
+    flags = {"--" + name.replace("_", "-") for name in known}
+    for argument in arguments:
+        flag = argument.split("=")[0].replace("_", "-")
+        if flag.startswith("--") and re.sub(r"(--|\.)no-", r"\1", flag) not in flags:
+            raise UserError(f"there is no option {flag}: {nearest_name(flag, flags)}")
+
+
+def _sentence(box: str) -> str:
+    """Return the first paragraph below the title of a message of tyro's, framed or not."""
+    _, *lines = [line.strip("│ ") for line in box.splitlines()]
+    is_rule = [not line.strip("─-╰╯") for line in lines]
+    begin = is_rule.index(False)
+    paragraph = lines[begin : is_rule.index(True, begin)]
+    return " ".join(paragraph).rstrip(".") + ": see --help."

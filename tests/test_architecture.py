@@ -1,0 +1,84 @@
+"""Dependencies point one way, heavy imports live in one file each, and `import eva` is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "eva"
+
+# Each room, and the rooms that it may import from.
+BASE = {"errors", "types"}
+ROOMS = {
+    "errors": set[str](),
+    "types": set[str](),
+    "schema": {"errors"},
+    "files": {"errors"},
+    "config": {"errors", "schema"},
+    "presets": {"config", "errors"},
+    "agent": BASE,
+    "envs": BASE,
+    "build": BASE | {"agent", "config", "envs"},
+    "runs": BASE | {"agent", "build", "config", "envs", "files", "schema"},
+    "report": BASE | {"files", "envs.layout", "runs.names"},
+    "cli": BASE | {"config", "presets", "schema", "files", "runs", "report"},
+    "__main__": {"cli"},
+    "__init__": {"agent", "config", "errors"},
+}
+HEAVY = {"matplotlib": {"report/plots.py"}, "tensorboard": {"runs/records.py"}, "tyro": {"cli.py"}}
+AGENT_PACKAGES = {"numpy", "torch"}
+
+
+def _imports(path: Path) -> list[str]:
+    """Return the modules that a file imports anywhere, type-checking blocks included."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.append(node.module or "")
+    return found
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path: Path) -> None:
+    relative = path.relative_to(SOURCE)
+    room = relative.parts[0].removesuffix(".py")
+    for module in _imports(path):
+        package, _, inner = module.partition(".")
+        if package == "eva" and inner and not inner.startswith(room):
+            allowed = any(inner == name or inner.startswith(f"{name}.") for name in ROOMS[room])
+            assert allowed, f"{relative} must not import {module}"
+        for heavy, homes in HEAVY.items():
+            if heavy in module.split("."):
+                assert str(relative) in homes, f"{relative} must not import {module}"
+        if room == "agent" and package not in {"eva", "__future__", *sys.stdlib_module_names}:
+            assert package in AGENT_PACKAGES, f"{relative} must not import {module}"
+
+
+def test_every_room_is_known() -> None:
+    assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
+
+
+@pytest.mark.parametrize("statement", ["import eva", "import eva.cli", "import eva.report.pages"])
+def test_light_imports_stay_light(statement: str) -> None:
+    code = f"import sys; {statement}; print({{'torch', 'gymnasium'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_public_names_exist() -> None:
+    import eva
+
+    for name in eva.__all__:
+        assert getattr(eva, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = eva.nothing

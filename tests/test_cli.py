@@ -1,0 +1,208 @@
+"""The command line: what it writes, and one sentence with exit code 2 for everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eva.cli import main
+from eva.config import Config
+from eva.runs.names import EPISODE_COLUMNS, METRICS
+
+TINY = ["train", "smoke", "--steps", "300"]
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must be refused; returns its sentence."""
+    before = sorted(Path().rglob("*"))
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("eva: ")
+    assert err.endswith(("\n", "?\n"))
+    assert err.count("\n") == 1, "one sentence on one line"
+    assert "Traceback" not in err
+    assert sorted(Path().rglob("*")) == before, "nothing half written"
+    return err
+
+
+def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--weight", "0.2", "--seed", "3"]) == 0
+    run = Path("runs/smoke/weight-0.2/seed-3")
+    names = {path.name for path in run.iterdir()}
+    expected = {"config.json", "provenance.json", "episodes.csv", "metrics.jsonl", "timing.jsonl", "status.json"}
+    assert expected | {"policy.safetensors", "memory.safetensors", "tensorboard"} <= names
+    config = Config.from_json((run / "config.json").read_text())
+    assert (config.seed, config.steps, config.eva.nonparametric_weight) == (3, 300, 0.2)
+    assert (run / "episodes.csv").read_text().splitlines()[0] == EPISODE_COLUMNS
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [100, 200, 300]
+    assert all(list(line) == list(METRICS) for line in lines)
+    timings = [json.loads(line) for line in (run / "timing.jsonl").read_text().splitlines()]
+    assert [sorted(timing) for timing in timings] == [["seconds", "step", "steps_per_second"]] * 3
+    assert json.loads((run / "status.json").read_text()) == {"state": "finished", "step": 300, "steps": 300}
+    assert "is finished: 300 transitions" in capsys.readouterr().err
+
+
+def test_provenance_tells_where_numbers_come_from_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVA_TEST_SECRET", "hunter2-hunter2")
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/eva", *TINY])
+    assert main([*TINY, "--out", "run"]) == 0
+    text = Path("run/provenance.json").read_text()
+    provenance = json.loads(text)
+    assert set(provenance) == {"commit", "dirty", "argv", "versions", "threads", "device", "machine", "started"}
+    assert provenance["argv"] == ["eva", *TINY]
+    assert provenance["threads"] == 1
+    assert "hunter2" not in text
+    assert not any(value and value in text for name, value in os.environ.items() if "TOKEN" in name or "KEY" in name)
+
+
+def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--eva.num-neighbours", "3", "--out", "first"]) == 0
+    assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
+    for name in ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors"):
+        assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
+
+
+def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
+    assert main([*TINY, "--out", "run"]) == 0
+    assert "run is finished" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in Path("run").iterdir() if path.name != ".lock"} == {
+        path: time for path, time in before.items() if path.name != ".lock"
+    }
+
+
+def test_other_fields_hash_into_the_directory() -> None:
+    assert main([*TINY, "--eva.trace", "n-step"]) == 0
+    (directory,) = Path("runs").iterdir()
+    name, _, digits = directory.name.rpartition("-")
+    assert name == "smoke"
+    assert len(digits) == 8
+    assert int(digits, 16) >= 0
+
+
+def test_train_any_gymnasium_environment() -> None:
+    flags = ["--steps", "300", "--learner.learning-starts-transitions", "100", "--environment.num-environments", "2"]
+    assert main(["train", "--env", "CartPole-v1", *flags]) == 0
+    (run,) = Path("runs").glob("CartPole-v1-*/weight-0.4/seed-0")
+    assert len((run / "episodes.csv").read_text().splitlines()) > 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["smok"], "there is no preset 'smok': did you mean 'smoke'?"),
+        (["smoke", "--eva.num-neighbors", "3"], "no option --eva.num-neighbors: did you mean '--eva.num-neighbours'?"),
+        (["smoke", "--weight", "1.3"], "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1."),
+        (["smoke", "--seed", "x"], "--seed"),
+        (["smoke", "--seed", "-1"], "seed is -1"),
+        (["smoke", "--steps"], "--steps"),
+        (["smoke", "--eva.trace", "tpc"], "'tcp', 'n-step', 'kbrl'"),
+        (["smoke", "extra"], "extra"),
+        (["smoke", "--maze.num-coins", "59"], "between 1 and 58 coins"),
+        (["smoke", "--maze.layout", "maps/none.txt"], "none.txt"),
+        (["smoke", "--env", "CartPol-v1"], "did you mean 'CartPole-v1'?"),
+        (["--env", "Pendulum-v1"], "discrete"),
+        (["--env", "Blackjack-v1"], "an image or a vector"),
+        (["smoke", "--network.filter-sizes", "9", "9"], "convolutions do not fit"),
+        (["smoke", "--replay.replay-capacity", "1000000000"], "GB of memory are free"),
+        (["smoke", "--config", "config.json"], "give one of them"),
+        (["--config", "none.json"], "cannot read none.json"),
+        (["smoke", "--out", "/proc/nowhere/run"], "cannot write /proc/nowhere/run"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert expected in refused(["train", *arguments], capsys)
+
+
+def test_cuda_is_refused_where_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert "choose --device cpu or auto" in refused([*TINY, "--device", "cuda"], capsys)
+
+
+def test_a_map_without_free_cells_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("walls.txt").write_text("###\n###\n")
+    refused([*TINY, "--maze.layout", "walls.txt"], capsys)
+
+
+def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    capsys.readouterr()
+    assert "holds another run (seed is 0 there, 1 here)" in refused([*TINY, "--seed", "1", "--out", "run"], capsys)
+    Path("photos").mkdir()
+    Path("photos/cat.jpg").write_bytes(b"miaow")
+    assert "photos is not empty and holds no run" in refused([*TINY, "--out", "photos"], capsys)
+    assert "cat.jpg is a file" in refused([*TINY, "--out", "photos/cat.jpg"], capsys)
+
+
+def test_a_directory_serves_one_process_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import fcntl, time; f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    Path("run").mkdir()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert "another process is training in run" in refused([*TINY, "--out", "run"], capsys)
+        other.kill()
+    assert main([*TINY, "--out", "run"]) == 0  # a crash leaves no lock behind
+
+
+def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert main([*TINY, "--out", "run"]) == 0
+    assert not Path("run/tensorboard").exists()
+
+
+def test_presets_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ("maze-1-coin", "maze-2-coins", "maze-4-coins", "smoke"))
+    assert main(["--help"]) == 0
+    assert "eva COMMAND" in capsys.readouterr().out
+    assert main([]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    assert "--eva.num-neighbours" in capsys.readouterr().out
+
+
+def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'train'?" in refused(["trian"], capsys)
+    assert "takes no arguments" in refused(["presets", "x"], capsys)
+
+
+def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    for weight in ("0", "0.4"):
+        assert main([*TINY, "--weight", weight, "--maze.max-episode-steps", "50"]) == 0
+    capsys.readouterr()
+    assert main(["report", "runs"]) == 0
+    verdict, page = capsys.readouterr().out.splitlines()
+    assert "DQN" in verdict
+    assert Path(page).read_text().startswith("<!DOCTYPE html>")
+    assert Path(page).with_name("report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    refused(["report", "nowhere"], capsys)
+    refused(["report"], capsys)
+
+
+def test_interruption_exits_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eva.agent.eva.EVAAgent.act", interrupted)
+    assert main([*TINY, "--out", "run"]) == 130
+    assert json.loads(Path("run/status.json").read_text())["state"] == "failed"
