@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.eva import EVAAgent
@@ -64,7 +66,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
             target_period_updates=learner.target_period_updates,
         ),
         replay,
-        build_adjuster(config.eva, spec, network, replay, device),
+        build_adjuster(config.eva, replay, network.values, network, spec.num_actions, learner.discount),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
         _weight_schedule(config.eva),
         streams["sampling"],
@@ -109,34 +111,73 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
 
 
 def build_adjuster(
-    config: EVAConfig, spec: EnvironmentSpec, network: QNetwork, replay: ReplayBuffer, device: torch.device
+    config: EVAConfig,
+    replay: ReplayBuffer,
+    values: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
+    num_actions: int,
+    discount: float,
 ) -> EphemeralValueAdjuster:
-    """Return the fast system over a memory."""
-    num_buffers = 1 if config.value_buffers == "shared" else spec.num_environments
-    value_buffers = [
-        ValueBuffer(
-            config.value_buffer_capacity // num_buffers,
-            config.num_neighbours,
-            network.embedding_size,
-            spec.num_actions,
-            device,
-        )
-        for _ in range(num_buffers)
-    ]
+    """Return the fast system over a memory.
+
+    Args:
+        config: What to plan and how.
+        replay: The memory.
+        values: From embeddings to Q_theta.
+        network: From observations to Q_theta and embeddings; needed where remembered values are recomputed (P6).
+        num_actions: A.
+        discount: gamma.
+    """
+    device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
+    num_buffers = 1 if config.value_buffers == "shared" else len(replay.lane_counts)
+    capacity = config.value_buffer_capacity // num_buffers
     planner = Planner(
         replay,
         _trace(config),
-        _evaluate(config, network, replay, device),
+        _evaluate(config, replay, values, network),
         num_trajectories=config.num_trajectories,
         trajectory_length=config.trajectory_length,
         keep_all=config.value_buffer_entries == "all",
     )
     return EphemeralValueAdjuster(
+        replay,
         planner,
-        value_buffers,
+        [ValueBuffer(capacity, config.num_neighbours, embedding_size, num_actions, device) for _ in range(num_buffers)],
+        discount=discount,
         plan_period_steps=config.plan_period_steps,
         plan_at_episode_start=config.plan_at_episode_start,
     )
+
+
+def make_adjuster(
+    values: Callable[[Tensor], Tensor],
+    *,
+    embedding_size: int,
+    num_actions: int,
+    num_environments: int = 1,
+    memory_capacity: int = 50_000,
+    discount: float = 0.99,
+    config: EVAConfig = EVAConfig(),  # noqa: B008  (frozen)
+    device: str = "cpu",
+) -> EphemeralValueAdjuster:
+    """Return an adjuster with a memory of its own, for a training loop of yours.
+
+    Args:
+        values: The last layer of your network: from embeddings (n, D) to Q_theta (n, A), tensors on `device`.
+        embedding_size: D, the size of what the last layer reads.
+        num_actions: A.
+        num_environments: E, environments that you step together.
+        memory_capacity: States remembered, over all environments; no observations are kept.
+        discount: gamma.
+        config: What to plan and how; the weight is given to each `adjust`.
+        device: Where embeddings are kept and searched.
+    """
+    if config.remembered_values == "recomputed":
+        raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
+    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot((0,), np.dtype(np.uint8), embedding_size))
+    place = resolve_device(device)
+    memory = ReplayBuffer(memory_capacity, num_environments, None, np.dtype(np.uint8), embedding_size, place)
+    return build_adjuster(config, memory, values, None, num_actions, discount)
 
 
 def resolve_device(name: str) -> torch.device:
@@ -192,13 +233,19 @@ def _trace(config: EVAConfig) -> Trace:
     return traces[config.trace]
 
 
-def _evaluate(config: EVAConfig, network: QNetwork, replay: ReplayBuffer, device: torch.device) -> Evaluate:
-    def stored(slots: Ints) -> tuple[torch.Tensor, torch.Tensor]:
-        h = replay.embeddings[torch.as_tensor(slots, device=device)]
-        return network.values(h), h
+def _evaluate(
+    config: EVAConfig,
+    replay: ReplayBuffer,
+    values: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
+) -> Evaluate:
+    """Return how Q_theta and embedding of remembered states are found (P6)."""
 
-    def recomputed(slots: Ints) -> tuple[torch.Tensor, torch.Tensor]:
-        q, h = network(replay.gather(slots))
-        return q, h
+    def stored(slots: Ints) -> tuple[Tensor, Tensor]:
+        h = replay.embeddings[torch.as_tensor(slots, device=replay.embeddings.device)]
+        return values(h), h
 
-    return stored if config.remembered_values == "stored" else recomputed
+    if config.remembered_values == "stored":
+        return stored
+    assert network is not None
+    return lambda slots: network(replay.gather(slots))

@@ -2,7 +2,7 @@
 
 `paper` marks a number that the paper states, `P` a decision of docs/paper.md, the rest is our choice. Durations carry
 their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates` are
-optimiser steps.
+optimiser steps. The one exception is `steps`, the length of the run, which counts transitions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ReplayConfig:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """The slow system: DQN. P16: chosen for weight 0 only."""
+    """The slow system: DQN. Its numbers are to be tuned for weight 0 only (P16); those here are provisional (P48)."""
 
     discount: Share = 0.99
     """gamma (P12)."""
@@ -86,7 +86,7 @@ class LearnerConfig:
 
 @dataclass(frozen=True)
 class ExplorationConfig:
-    """Epsilon-greedy, drawn for each environment (P12)."""
+    """Epsilon-greedy, drawn for each environment (P12 on Atari, P48 in the maze)."""
 
     epsilon_start: Share = 1.0
     """Epsilon at the first transition."""

@@ -92,3 +92,50 @@ class Batch:
     rewards: Tensor  # (B,)
     discounts: Tensor  # (B,)
     next_observations: Tensor  # (B, ...) without meaning where the discount is 0
+
+
+@dataclass(frozen=True)
+class RememberedTrajectory:
+    """What happened after a remembered moment, and what planning made of it: L transitions."""
+
+    slots: Ints  # (L,) where its states lie in the replay buffer, unless they have been overwritten since
+    actions: Ints  # (L,)
+    rewards: Floats  # (L,)
+    q_np: Floats  # (L, A) planned values; those of the actions taken are the backed-up ones
+    ages: Ints  # (L,) states stored since, over all environments
+
+    @property
+    def backed_up(self) -> Floats:
+        """The values that were propagated backwards, r_t + gamma V_NP(s_{t+1}), (L,)."""
+        return np.take_along_axis(self.q_np, self.actions[:, None], axis=1)[:, 0]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An entry of the value buffer that a decision was based on."""
+
+    distance: float  # between the embeddings of the present and of the remembered state
+    q_np: Floats  # (A,)
+    trajectory: RememberedTrajectory
+    step: int  # the remembered state's place in its trajectory
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a state's values are what they are."""
+
+    q_theta: Floats  # (A,)
+    q_np: Floats | None  # (A,) the mean over the neighbours; None where nothing is planned yet
+    q_eva: Floats  # (A,)
+    nonparametric_weight: float
+    neighbours: tuple[Neighbour, ...]  # nearest first
+
+    @property
+    def action(self) -> int:
+        """The greedy action."""
+        return int(self.q_eva.argmax())
+
+    @property
+    def changed(self) -> bool:
+        """Whether the memory changed the greedy action."""
+        return self.action != int(self.q_theta.argmax())

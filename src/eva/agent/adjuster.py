@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.planner import Planner
-from eva.agent.value_buffer import ValueBuffer
-from eva.types import Bools
+from eva.agent.planner import Planner, Plans
+from eva.agent.replay import ReplayBuffer
+from eva.agent.value_buffer import Recall, ValueBuffer
+from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTrajectory, Trajectories
+
+Array = TypeVar("Array", Floats, Tensor)
 
 
 def mix(q_theta: Tensor, q_np: Tensor, nonparametric_weight: float) -> Tensor:
@@ -18,34 +23,53 @@ def mix(q_theta: Tensor, q_np: Tensor, nonparametric_weight: float) -> Tensor:
     return (1 - nonparametric_weight) * q_theta + nonparametric_weight * q_np
 
 
+@dataclass(frozen=True)
+class _Round:
+    """What an explanation needs of a round of planning while its entries are in a value buffer."""
+
+    trajectories: Trajectories
+    q_np: Floats  # (B, T, A)
+    born: Ints  # (B, T) of the states: when they were stored
+
+
 class EphemeralValueAdjuster:
     """Memory search, planner, value buffer and mixing, joined.
 
     Before each action, `adjust` shifts the network's values by what was planned for states like the present one.
-    After it, and before the present state is stored (P22), `plan` refreshes those plans when they are due.
+    After it, and before the present state is stored (P22), `plan` refreshes those plans when they are due. In a loop
+    of your own, `observe` plans and stores. Where a method takes arrays, it takes NumPy's or tensors.
 
     Args:
-        planner: Searches the memory and plans.
+        memory: The replay buffer that is searched.
+        planner: Plans over it.
         value_buffers: One shared by all environments, or one for each (P8).
+        discount: gamma of the transitions that `observe` stores.
         plan_period_steps: Plan at the first step and then every so many (P4); the clock runs on across episodes.
         plan_at_episode_start: Plan at each episode's first step too (P23).
     """
 
     def __init__(
         self,
+        memory: ReplayBuffer,
         planner: Planner,
         value_buffers: Sequence[ValueBuffer],
         *,
+        discount: float,
         plan_period_steps: int,
         plan_at_episode_start: bool,
     ) -> None:
+        self.memory = memory
         self.value_buffers = tuple(value_buffers)
         self.num_steps = 0
         self._planner = planner
+        self._discount = discount
         self._plan_period_steps = plan_period_steps
         self._plan_at_episode_start = plan_at_episode_start
+        self._episode_starts: Bools = np.ones(len(memory.lane_counts), np.bool_)
+        self._num_rounds = 0
+        self._rounds: dict[int, _Round] = {}
 
-    def adjust(self, q_theta: Tensor, embeddings: Tensor, nonparametric_weight: float) -> Tensor:
+    def adjust(self, q_theta: Array, embeddings: Array, nonparametric_weight: float = 0.4) -> Array:
         """Return Q_EVA of the present states; Q_theta where nothing is planned yet (P24).
 
         Args:
@@ -56,6 +80,8 @@ class EphemeralValueAdjuster:
         Returns:
             Q_EVA, (E, A): use it for this decision and drop it.
         """
+        if isinstance(q_theta, np.ndarray):
+            return self.adjust(self._tensor(q_theta), self._tensor(embeddings), nonparametric_weight).cpu().numpy()
         q_eva = q_theta.clone()
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(embeddings[mine])
@@ -63,7 +89,7 @@ class EphemeralValueAdjuster:
                 q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
         return q_eva
 
-    def plan(self, embeddings: Tensor, episode_starts: Bools) -> None:
+    def plan(self, embeddings: Array, episode_starts: Bools) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.
 
         Args:
@@ -74,14 +100,94 @@ class EphemeralValueAdjuster:
         if self._plan_at_episode_start:
             due |= episode_starts
         self.num_steps += 1
-        if not due.any():
+        if not due.any() or self.memory.num_complete == 0:
             return
-        environments = torch.as_tensor(due.nonzero()[0], device=embeddings.device)
-        plans = self._planner.plan(embeddings[environments])
-        planned_for = environments[plans.plans]
+        (environments,) = due.nonzero()
+        self._keep(self._planner.plan(self._tensor(embeddings)[environments]), environments)
+
+    def observe(
+        self,
+        embeddings: Array,
+        actions: Ints,
+        rewards: Floats,
+        terminated: Bools,
+        truncated: Bools,
+        last_embeddings: Array | None = None,
+    ) -> None:
+        """Plan if it is due, then store one transition of every environment.
+
+        Args:
+            embeddings: Of the states acted in, (E, D).
+            actions: (E,)
+            rewards: (E,)
+            terminated: (E,)
+            truncated: (E,)
+            last_embeddings: Of the states after the action, (E, D); needed where truncated.
+        """
+        self.plan(embeddings, self._episode_starts)
+        discounts = np.where(terminated, 0.0, self._discount)
+        self.memory.append(None, actions, rewards, discounts, terminated, self._tensor(embeddings))
+        (lanes,) = truncated.nonzero()
+        if len(lanes) > 0:
+            if last_embeddings is None:
+                raise ValueError("pass last_embeddings where an episode is truncated")
+            self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
+        self._episode_starts = terminated | truncated
+
+    def explain(
+        self, q_theta: Array, embedding: Array, nonparametric_weight: float = 0.4, environment: int = 0
+    ) -> Explanation:
+        """Tell why the values of one state are what they are, for q_theta (A,) and embedding (D,)."""
+        buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
+        values = self._tensor(q_theta)
+        recall = buffer.read(self._tensor(embedding)[None])
+        if recall is None:
+            q = values.cpu().numpy()
+            return Explanation(q, None, q, nonparametric_weight, ())
+        return Explanation(
+            q_theta=values.cpu().numpy(),
+            q_np=recall.q_np[0].cpu().numpy(),
+            q_eva=mix(values, recall.q_np[0], nonparametric_weight).cpu().numpy(),
+            nonparametric_weight=nonparametric_weight,
+            neighbours=tuple(self._neighbours(buffer, recall)),
+        )
+
+    def _neighbours(self, buffer: ValueBuffer, recall: Recall) -> Iterator[Neighbour]:
+        distances = recall.squared_distances[0].sqrt().tolist()
+        for distance, (number, row, column) in zip(distances, buffer.origins[recall.entries[0]].tolist(), strict=True):
+            planned = self._rounds[number]
+            valid = planned.trajectories.valid[row]
+            trajectory = RememberedTrajectory(
+                slots=planned.trajectories.slots[row, :-1][valid],
+                actions=planned.trajectories.actions[row][valid],
+                rewards=planned.trajectories.rewards[row][valid],
+                q_np=planned.q_np[row][valid],
+                ages=self.memory.index.num_written - planned.born[row][valid],
+            )
+            step = column - int((~valid).sum())
+            yield Neighbour(distance, trajectory.q_np[step], trajectory, step)
+
+    def _keep(self, plans: Plans, environments: Ints) -> None:
+        """Put a round's values into the value buffers, and forget the rounds that have left them."""
+        rows, columns = self._indices(plans.rows), self._indices(plans.columns)
+        embeddings = plans.embeddings[rows, columns]
+        q_np = torch.as_tensor(plans.q_np[plans.rows, plans.columns], device=embeddings.device)
+        origins = torch.stack([torch.full_like(rows, self._num_rounds), rows, columns], dim=1)
+        planned_for = self._indices(environments[plans.trajectories.plans[plans.rows]])
         for buffer, mine in self._buffers_and_environments():
             entries = slice(None) if mine == slice(None) else planned_for == mine.start
-            buffer.append(plans.embeddings[entries], plans.q_np[entries], plans.slots[entries])
+            buffer.append(embeddings[entries], q_np[entries], origins[entries])
+        born = self.memory.index.born[self._indices(plans.trajectories.slots[:, :-1])].cpu().numpy()
+        self._rounds[self._num_rounds] = _Round(plans.trajectories, plans.q_np, born)
+        self._num_rounds += 1
+        oldest = min(buffer.oldest_round for buffer in self.value_buffers)
+        self._rounds = {number: planned for number, planned in self._rounds.items() if number >= oldest}
+
+    def _tensor(self, array: Floats | Tensor) -> Tensor:
+        return torch.as_tensor(array, dtype=torch.float32, device=self.memory.embeddings.device).detach()
+
+    def _indices(self, array: Ints) -> Tensor:
+        return torch.as_tensor(array, device=self.memory.embeddings.device)
 
     def _buffers_and_environments(self) -> list[tuple[ValueBuffer, slice]]:
         if len(self.value_buffers) == 1:

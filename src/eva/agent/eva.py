@@ -12,7 +12,7 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.replay import ReplayBuffer
-from eva.types import Bools, Ints, Observations, StepOutcome
+from eva.types import Bools, Explanation, Ints, Observations, StepOutcome
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class EVAAgent:
     @property
     def weight(self) -> float:
         """The weight of Q_NP that the next decision is made with; 0 while EVA does not apply yet."""
-        applies = self.replay.is_full if self._adjust_when_full else self._is_learning
+        applies = self.replay.is_full and self.replay.num_complete > 0 if self._adjust_when_full else self._is_learning
         return self.nonparametric_weight(self.transitions) if applies else 0.0
 
     @property
@@ -117,6 +117,17 @@ class EVAAgent:
         if self._is_learning and self.num_steps % self._update_period_steps == 0:
             batch = self.replay.batch(self.replay.sample(self.generator, self._batch_size))
             self.means.add("loss", self.learner.update(batch))
+
+    @torch.no_grad()
+    def explain(self, observation: Observations, environment: int = 0) -> Explanation:
+        """Tell why the agent would value `observation` as it does; nothing changes by it.
+
+        Args:
+            observation: One, without a batch dimension.
+            environment: Whose value buffer to read, where each has its own (P8).
+        """
+        q_theta, h = self.learner.network(torch.from_numpy(observation[None]).to(self.device))
+        return self.adjuster.explain(q_theta[0], h[0], self.weight, environment)
 
     def metrics(self) -> dict[str, float]:
         """Return where the agent stands, and the means of what it did since the last call."""

@@ -32,8 +32,7 @@ class LinearSchedule:
             return self.start
         if elapsed >= self.duration_transitions:
             return self.end
-        moved = elapsed / self.duration_transitions
-        return (1 - moved) * self.start + moved * self.end
+        return self.start + (self.end - self.start) * elapsed / self.duration_transitions
 
 
 class EpsilonGreedy:

@@ -14,8 +14,8 @@ from torch.nn.utils import skip_init
 class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
 
-    Images (height, width, channels) or (channels, height, width), stored as bytes, pass convolutions; vectors pass
-    fully connected layers.
+    Images, (height, width, channels) or (channels, height, width), pass convolutions, bytes divided by 255; vectors
+    pass fully connected layers.
 
     Args:
         observation_shape: Of one observation.
@@ -69,7 +69,8 @@ class QNetwork(nn.Module):
             return observations.float().flatten(start_dim=1)
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
-        return observations.to(torch.float32, memory_format=torch.channels_last) / 255
+        pixels = observations.to(torch.float32, memory_format=torch.channels_last)
+        return pixels / 255 if observations.dtype == torch.uint8 else pixels
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:

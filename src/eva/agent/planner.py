@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,12 +20,13 @@ Evaluate = Callable[[Ints], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class Plans:
-    """The outcome of one planning round: what enters the value buffer, in order of plan, trajectory and time."""
+    """One round of planning, and which of its states enter the value buffer: by plan, trajectory and time."""
 
-    plans: Tensor  # (n,) the plan that each entry belongs to
-    embeddings: Tensor  # (n, D)
-    q_np: Tensor  # (n, A)
-    slots: Tensor  # (n,)
+    trajectories: Trajectories
+    q_np: Floats  # (B, T, A)
+    embeddings: Tensor  # (B, T + 1, D)
+    rows: Ints  # (n,) of the states that enter
+    columns: Ints  # (n,)
 
 
 class Planner:
@@ -60,24 +60,15 @@ class Planner:
 
     @torch.no_grad()
     def plan(self, queries: Tensor) -> Plans:
-        """Plan for each query, the embedding of a present state, (E, D)."""
+        """Plan for each query, the embedding of a present state, (E, D); the memory must not be empty."""
         starts, _ = self._replay.search(queries, self._num_trajectories)
         trajectories = self._replay.trajectories(starts, self._trajectory_length)
         num, states = trajectories.slots.shape
         flat_q, flat_h = self._evaluate(trajectories.slots.reshape(-1))
-        q_theta = flat_q.cpu().numpy().reshape(num, states, -1)
-        embeddings = flat_h.reshape(num, states, -1)
-        q_np = self._trace(trajectories, q_theta, embeddings.cpu().numpy())
-
-        kept = trajectories.valid if self._keep_all else _first_valid(trajectories.valid)
-        rows, columns = np.nonzero(kept)
-        device = queries.device
-        return Plans(
-            plans=torch.as_tensor(trajectories.plans[rows], device=device),
-            embeddings=embeddings[torch.as_tensor(rows, device=device), torch.as_tensor(columns, device=device)],
-            q_np=torch.as_tensor(q_np[rows, columns], device=device),
-            slots=torch.as_tensor(trajectories.slots[rows, columns], device=device),
-        )
+        q_theta, embeddings = flat_q.reshape(num, states, -1), flat_h.reshape(num, states, -1)
+        q_np = self._trace(trajectories, q_theta.cpu().numpy(), embeddings.cpu().numpy())
+        rows, columns = (trajectories.valid if self._keep_all else _first_valid(trajectories.valid)).nonzero()
+        return Plans(trajectories, q_np, embeddings, rows, columns)
 
 
 def _first_valid(valid: Bools) -> Bools:

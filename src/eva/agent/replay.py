@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.neighbours import nearest, squared_norms
+from eva.agent.neighbours import NeighbourIndex
 from eva.types import Batch, Bools, Floats, Ints, Observations, Trajectories
 
 # What a slot holds.
@@ -52,9 +52,7 @@ class ReplayBuffer:
         self.discounts = np.zeros(num_slots, np.float32)
         self.kinds = np.full(num_slots, EMPTY, np.int8)
         self.complete = np.zeros(num_slots, np.bool_)  # transitions that can be sampled and planned from
-        self.embeddings = torch.zeros(num_slots, embedding_size, device=device)
-        self.norms = torch.full((num_slots,), torch.inf, device=device)  # infinity: not complete, so not searched
-        self.born = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self.index = NeighbourIndex(num_slots, embedding_size, device)  # embeddings; complete ones can be found
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
         self._lanes = np.arange(num_environments)
@@ -65,8 +63,13 @@ class ReplayBuffer:
     def bytes_per_slot(
         observation_shape: tuple[int, ...], observation_dtype: np.dtype[Any], embedding_size: int
     ) -> int:
-        """Return the memory that one state takes: observation, embedding, and 34 bytes for all the rest."""
-        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 34
+        """Return the memory that one state takes: observation, embedding, and 30 bytes for all the rest."""
+        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 30
+
+    @property
+    def embeddings(self) -> Tensor:
+        """Of each slot's state when it was seen, (N, D)."""
+        return self.index.keys
 
     @property
     def is_full(self) -> bool:
@@ -120,7 +123,7 @@ class ReplayBuffer:
         }
         return {name: torch.from_numpy(array) for name, array in arrays.items()} | {
             "embeddings": self.embeddings.cpu(),
-            "born": self.born.cpu(),
+            "born": self.index.born.cpu(),
         }
 
     def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
@@ -130,11 +133,7 @@ class ReplayBuffer:
         slots = self._slots(lanes, self.lane_counts[lanes])
         self.num_complete -= int(self.complete[slots].sum())
         self.complete[slots] = False
-        places = torch.as_tensor(slots, device=self._device)
-        self.embeddings[places] = embeddings
-        self.norms[places] = torch.inf
-        first = int(self.lane_counts.sum())
-        self.born[places] = torch.arange(first, first + len(lanes), device=self._device)
+        self.index.write(torch.as_tensor(slots, device=self._device), embeddings)
         self.lane_counts[lanes] += 1
         return slots
 
@@ -146,8 +145,7 @@ class ReplayBuffer:
             return
         self.complete[slots] = True
         self.num_complete += len(slots)
-        places = torch.as_tensor(slots, device=self._device)
-        self.norms[places] = squared_norms(self.embeddings[places])
+        self.index.admit(torch.as_tensor(slots, device=self._device))
 
     def _successors(self, slots: Ints) -> Ints:
         """Return the slot of the state after each complete transition; after a termination, the same again."""
@@ -171,7 +169,7 @@ class ReplayBuffer:
             Slots and squared distances, nearest first, (E, min(k, number of complete transitions)) each.
         """
         k = min(k, self.num_complete)
-        slots, squared_distances = nearest(self.embeddings, self.norms, self.born, queries, k)
+        slots, squared_distances = self.index.search(queries, k)
         return slots.cpu().numpy(), squared_distances.cpu().numpy()
 
     def trajectories(self, starts: Ints, length: int) -> Trajectories:

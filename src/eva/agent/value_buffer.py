@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eva.agent.neighbours import nearest, squared_norms
+from eva.agent.neighbours import NeighbourIndex
 
 
 @dataclass(frozen=True)
@@ -39,42 +39,47 @@ class ValueBuffer:
         device: torch.device,
     ) -> None:
         self.num_neighbours = num_neighbours
-        self.keys = torch.zeros(value_buffer_capacity, embedding_size, device=device)
-        self.norms = torch.full((value_buffer_capacity,), torch.inf, device=device)  # infinity: empty
+        self.index = NeighbourIndex(value_buffer_capacity, embedding_size, device)
         self.values = torch.zeros(value_buffer_capacity, num_actions, device=device)
-        self.slots = torch.full((value_buffer_capacity,), -1, dtype=torch.int64, device=device)
-        self.born = torch.zeros(value_buffer_capacity, dtype=torch.int64, device=device)
-        self.num_appended = 0
+        self.origins = torch.zeros(value_buffer_capacity, 3, dtype=torch.int64, device=device)
+        self._num_entries = 0
+
+    @property
+    def oldest_round(self) -> int:
+        """The first round of planning that an entry is left of; 0 while there is none."""
+        oldest = (self.index.num_written - len(self)) % len(self.values)
+        return int(self.origins[oldest, 0]) if len(self) > 0 else 0
 
     def __len__(self) -> int:
-        return min(self.num_appended, len(self.keys))
+        return self._num_entries
 
     def clear(self) -> None:
         """Forget everything."""
-        self.norms.fill_(torch.inf)
-        self.num_appended = 0
+        self.index.clear()
+        self._num_entries = 0
 
-    def append(self, embeddings: Tensor, q_np: Tensor, slots: Tensor) -> None:
+    def append(self, embeddings: Tensor, q_np: Tensor, origins: Tensor) -> None:
         """Add n entries, in order; the oldest give way.
 
         Args:
             embeddings: (n, D).
             q_np: (n, A).
-            slots: (n,) the replay slots of the remembered states.
+            origins: (n, 3), what was planned: the round, and the entry's row and column among its trajectories.
         """
-        kept = slice(max(0, len(embeddings) - len(self.keys)), None)  # a round larger than the ring: its end
-        born = torch.arange(self.num_appended, self.num_appended + len(embeddings), device=self.keys.device)[kept]
-        places = born % len(self.keys)
-        self.keys[places] = embeddings[kept]
-        self.norms[places] = squared_norms(embeddings[kept])
-        self.values[places] = q_np[kept]
-        self.slots[places] = slots[kept]
-        self.born[places] = born
-        self.num_appended += len(embeddings)
+        capacity = len(self.values)
+        kept = slice(max(0, len(embeddings) - capacity), None)  # of a round larger than the ring, the end
+        embeddings, q_np, origins = embeddings[kept], q_np[kept], origins[kept]
+        first = self.index.num_written
+        places = torch.arange(first, first + len(embeddings), device=embeddings.device) % capacity
+        self.index.write(places, embeddings)
+        self.index.admit(places)
+        self.values.index_copy_(0, places, q_np)
+        self.origins.index_copy_(0, places, origins)
+        self._num_entries = min(self._num_entries + len(embeddings), capacity)
 
     def read(self, embeddings: Tensor) -> Recall | None:
         """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24)."""
         if len(self) < self.num_neighbours:
             return None
-        entries, squared_distances = nearest(self.keys, self.norms, self.born, embeddings, self.num_neighbours)
+        entries, squared_distances = self.index.search(embeddings, self.num_neighbours)
         return Recall(self.values[entries].mean(dim=1), entries, squared_distances)

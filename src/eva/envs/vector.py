@@ -59,8 +59,8 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
         return gymnasium.make(environment_id)
     except gymnasium.error.DependencyNotInstalled as error:
         raise UserError(f"{environment_id} needs a package that is not installed: {error}") from None
-    except gymnasium.error.Error as error:
-        hint = "" if environment_id in gymnasium.registry else nearest_name(environment_id, gymnasium.registry)
+    except (gymnasium.error.Error, ImportError) as error:
+        hint = nearest_name(environment_id, gymnasium.registry)
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
 
 

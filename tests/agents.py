@@ -1,0 +1,164 @@
+"""Small agents, an environment that follows a script, and ways to watch both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from eva.agent.eva import EVAAgent
+from eva.build import build_agent, build_environment
+from eva.config import Config
+from eva.presets import preset
+from eva.runs.loop import interact
+from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome, Trajectories, VectorEnvironment
+
+
+def changed(config: Config, **sections: Any) -> Config:
+    """Return `config` with fields changed: `eva={"trace": "kbrl"}`, `seed=1`."""
+    return replace(
+        config,
+        **{
+            name: replace(getattr(config, name), **value) if isinstance(value, dict) else value
+            for name, value in sections.items()
+        },
+    )
+
+
+TINY = changed(
+    preset("smoke"),
+    maze={"max_episode_steps": 17},
+    network={"channels": (4, 4), "hidden_sizes": (8,), "embedding_size": 8},
+    replay={"replay_capacity": 80},
+    learner={"batch_size": 8, "learning_rate": 1e-2, "target_period_updates": 7, "learning_starts_transitions": 16},
+    exploration={"epsilon_start": 0.3, "epsilon_end": 0.3},
+    eva={
+        "num_trajectories": 4,
+        "trajectory_length": 6,
+        "plan_period_steps": 5,
+        "num_neighbours": 3,
+        "value_buffer_capacity": 48,
+    },
+    run={"device": "cpu"},
+)
+"""The smoke preset, smaller: everything begins, wraps around and is truncated within a hundred steps."""
+
+
+def tiny(num_environments: int = 1, **sections: Any) -> Config:
+    """Return TINY with some fields changed."""
+    return changed(TINY, environment={"num_environments": num_environments}, **sections)
+
+
+def built(config: Config) -> tuple[EVAAgent, VectorEnvironment]:
+    """Return an agent and its environment."""
+    environment = build_environment(config)
+    return build_agent(config, environment.spec), environment
+
+
+def ran(config: Config, num_steps: int) -> EVAAgent:
+    """Return an agent after so many steps."""
+    agent, environment = built(config)
+    run(agent, environment, num_steps)
+    return agent
+
+
+def run(agent: EVAAgent, environment: VectorEnvironment, num_steps: int) -> list[StepOutcome]:
+    """Reset the environments and take steps in them."""
+    return list(islice(interact(agent, environment), num_steps))
+
+
+def same_learning(one: Any, other: Any) -> bool:
+    """Whether two learners are equal to the bit: networks and optimiser."""
+    return all(torch.equal(a, b) for a, b in zip(_learned(one), _learned(other), strict=True))
+
+
+def _learned(learner: Any) -> list[torch.Tensor]:
+    states = learner.optimiser.state_dict()["state"]
+    return [
+        *learner.network.state_dict().values(),
+        *learner.target_network.state_dict().values(),
+        *(value for i in sorted(states) for _, value in sorted(states[i].items())),
+    ]
+
+
+class ScriptedVector:
+    """Environments whose episodes end by a script; no two observations are equal.
+
+    Args:
+        num_environments: E.
+        script: For each step, one letter for each environment: `.` goes on, `T` terminates, `|` truncates. After the
+            script all go on.
+        num_actions: A; action 0 is worth 1, the others nothing.
+    """
+
+    def __init__(self, num_environments: int, script: Sequence[str] = (), num_actions: int = 3) -> None:
+        self.spec = EnvironmentSpec(num_environments, num_actions, (2,), np.dtype(np.float32))
+        self._script = script
+        self._num_steps = 0
+        self._num_observations = 0
+
+    def reset(self) -> Observations:
+        return self._observe(self.spec.num_environments)
+
+    def step(self, actions: Ints) -> StepOutcome:
+        num = self.spec.num_environments
+        letters = np.array(list(self._script[self._num_steps] if self._num_steps < len(self._script) else "." * num))
+        self._num_steps += 1
+        last = self._observe(num)
+        observations, ended = last.copy(), letters != "."
+        observations[ended] = self._observe(int(ended.sum()))
+        return StepOutcome(observations, (actions == 0).astype(float), letters == "T", letters == "|", last)
+
+    def _observe(self, num: int) -> Observations:
+        numbers = np.arange(self._num_observations, self._num_observations + num)
+        self._num_observations += num
+        return np.stack([np.sin(numbers), numbers / 50], axis=1).astype(np.float32)
+
+
+def scripted(config: Config, script: Sequence[str] = (), num_actions: int = 3) -> tuple[EVAAgent, ScriptedVector]:
+    """Return an agent in a scripted environment."""
+    environment = ScriptedVector(config.environment.num_environments, script, num_actions)
+    return build_agent(config, environment.spec), environment
+
+
+def watch(owner: Any, name: str, seen: Callable[..., None]) -> None:
+    """Let `seen` have the result and the arguments of each call of a method, after it."""
+    method = getattr(owner, name)
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        result = method(*args, **kwargs)
+        seen(result, *args, **kwargs)
+        return result
+
+    setattr(owner, name, watched)
+
+
+def watch_entries(agent: EVAAgent, seen: Callable[[int, torch.Tensor, torch.Tensor, Ints], None]) -> None:
+    """Let `seen` have what enters a value buffer: its number, the keys, the values, and the states' replay slots."""
+    planned: list[Trajectories] = []
+    watch(agent.replay, "trajectories", lambda trajectories, *_: planned.append(trajectories))
+    for number, buffer in enumerate(agent.adjuster.value_buffers):
+
+        def entered(
+            _: None, keys: torch.Tensor, q_np: torch.Tensor, origins: torch.Tensor, number: int = number
+        ) -> None:
+            _, rows, columns = origins.T.numpy()
+            seen(number, keys, q_np, planned[-1].slots[rows, columns])
+
+        watch(buffer, "append", entered)
+
+
+class Poisoned:
+    """An adjuster that must not be called."""
+
+    value_buffers = ()
+
+    def adjust(self, *_: Any) -> torch.Tensor:
+        raise AssertionError("the adjuster was asked for values")
+
+    def plan(self, *_: Any) -> None:
+        raise AssertionError("the adjuster was asked to plan")

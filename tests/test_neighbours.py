@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from eva.agent.neighbours import NeighbourIndex
+from tests.reference.neighbours import nearest as brute_force
+from tests.strategies import CPU, generators
+
+
+def single(x: np.ndarray) -> Tensor:
+    return torch.tensor(x, dtype=torch.float32)
+
+
+def build(keys: Tensor, born: np.ndarray, admitted: list[int] | None = None) -> NeighbourIndex:
+    """Write keys in the order of `born`, in two parts, and admit some of them, or all."""
+    index = NeighbourIndex(len(keys), keys.shape[1], CPU)
+    for places in np.array_split(born.argsort(), 2):
+        index.write(torch.tensor(places), keys[places])
+    index.admit(torch.tensor(range(len(keys)) if admitted is None else admitted))
+    return index
+
+
+def search(keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Search among all keys."""
+    return build(keys, born).search(queries, k)
+
+
+def assert_brute_force(keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> None:
+    """Compare indices and distances to the bit."""
+    indices, squared_distances = search(keys, born, queries, k)
+    assert indices.dtype == torch.int64
+    assert squared_distances.dtype == torch.float64
+    expected = [brute_force(keys.tolist(), born.tolist(), query, k) for query in queries.tolist()]
+    assert indices.tolist() == [[i for i, _ in row] for row in expected]
+    assert squared_distances.tolist() == [[distance for _, distance in row] for row in expected]
+
+
+@settings(max_examples=300)
+@given(st.data(), generators)
+def test_ties_and_duplicates(data: st.DataObject, generator: np.random.Generator) -> None:
+    """Integers have exact distances: every tie is one."""
+    num_keys, size = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
+    num_queries, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, num_keys))
+    highest = data.draw(st.sampled_from([0, 1, 3, 100]))
+    keys, queries = (single(generator.integers(0, highest + 1, (n, size))) for n in (num_keys, num_queries))
+    assert_brute_force(keys, generator.permutation(num_keys), queries, k)
+
+
+@settings(max_examples=150)
+@given(st.data(), generators)
+def test_wide_ranges(data: st.DataObject, generator: np.random.Generator) -> None:
+    """The sum of two squares is rounded once, in whatever order, so that distances are comparable to the bit."""
+    num_keys, scale = data.draw(st.integers(2, 20)), 2.0 ** data.draw(st.sampled_from([-110, -105, -100, -95, 0, 30]))
+    k, size = data.draw(st.integers(1, num_keys)), data.draw(st.integers(1, 2))
+    keys, queries = (
+        scale * generator.choice([-1.0, 1.0], (n, size)) * 2.0 ** generator.integers(-30, 31, (n, size))
+        for n in (num_keys, 3)
+    )
+    keys[0, 0] = scale * 2.0**30
+    queries[0] = keys[-1]
+    assert_brute_force(single(keys), generator.permutation(num_keys), single(queries), k)
+
+
+@pytest.mark.parametrize("apart", [1e-4, 1e-5, 1e-6, 3e-7])
+def test_near_duplicates_far_from_the_origin(apart: float) -> None:
+    generator = np.random.default_rng(0)
+    place = generator.uniform(100, 200, 64)
+    keys = single(place * (1 + apart * generator.standard_normal((40, 64))))
+    query = single(place)
+    born, k = generator.permutation(40), 5
+    assert_brute_force(keys, born, query[None], k)
+    (expected,) = search(keys, born, query[None], k)[0].tolist()
+    expanded = keys.square().sum(dim=1) - 2 * keys @ query  # what rounding makes of these distances
+    assert expanded.topk(k, largest=False).indices.tolist() != expected
+
+
+@settings(max_examples=100)
+@given(st.data(), generators)
+def test_keys_that_are_not_admitted_are_not_found(data: st.DataObject, generator: np.random.Generator) -> None:
+    num_keys = data.draw(st.integers(1, 15))
+    included = data.draw(st.lists(st.integers(0, num_keys - 1), min_size=1, unique=True).map(sorted))
+    k = data.draw(st.integers(1, len(included)))
+    keys, queries = (single(generator.integers(0, 3, (n, 2))) for n in (num_keys, 2))
+    born = generator.permutation(num_keys)
+    indices, _ = build(keys, born, included).search(queries, k)
+    expected = [brute_force(keys[included].tolist(), born[included].tolist(), query, k) for query in queries.tolist()]
+    assert indices.tolist() == [[included[i] for i, _ in row] for row in expected]
+
+
+@settings(max_examples=60)
+@given(st.data(), generators)
+def test_queries_do_not_influence_each_other(data: st.DataObject, generator: np.random.Generator) -> None:
+    num_keys, size = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 16, 64]))
+    offset, k = data.draw(st.sampled_from([0.0, 1000.0])), data.draw(st.integers(1, min(10, num_keys)))
+    keys, queries = (single(offset + generator.standard_normal((n, size))) for n in (num_keys, 5))
+    born = generator.permutation(num_keys)
+    indices, squared_distances = search(keys, born, queries, k)
+    for e in range(len(queries)):
+        alone = search(keys, born, queries[e : e + 1], k)
+        assert torch.equal(alone[0], indices[e : e + 1])
+        assert torch.equal(alone[1], squared_distances[e : e + 1])
+
+
+@pytest.mark.parametrize("offset", [0.0, 300.0])
+def test_a_large_memory(offset: float) -> None:
+    generator = np.random.default_rng(0)
+    keys, queries = (single(offset + generator.standard_normal((n, 64))) for n in (20_000, 4))
+    indices, squared_distances = search(keys, np.arange(20_000), queries, 10)
+    for e, query in enumerate(queries):
+        expected = ((keys.double() - query.double()) ** 2).sum(dim=1).numpy()
+        np.testing.assert_array_equal(indices[e], expected.argsort()[:10])
+        np.testing.assert_allclose(squared_distances[e], np.sort(expected)[:10], rtol=1e-14)
+
+
+def test_a_memory_of_duplicates() -> None:
+    """More of them than are compared at a time."""
+    num_keys = 70_000
+    born = np.random.default_rng(0).permutation(num_keys)
+    indices, squared_distances = search(torch.ones(num_keys, 2), born, torch.zeros(1, 2), 7)
+    np.testing.assert_array_equal(indices[0], (-born).argsort()[:7])
+    assert squared_distances.tolist() == [[2.0] * 7]
+
+
+@settings(max_examples=100)
+@given(st.data(), generators)
+def test_keys_are_overwritten_in_place(data: st.DataObject, generator: np.random.Generator) -> None:
+    """A history of (key, whether it was admitted) at each place; the last one counts."""
+    capacity = data.draw(st.integers(1, 6))
+    index, newest, num_written = NeighbourIndex(capacity, 1, CPU), {}, 0
+    rounds = st.lists(st.integers(0, capacity - 1), unique=True, max_size=capacity)
+    for places in data.draw(st.lists(rounds, max_size=6)):
+        keys, admitted = generator.integers(0, 4, len(places)), generator.random(len(places)) < 0.7
+        index.write(torch.tensor(places, dtype=torch.int64), single(keys[:, None]))
+        index.admit(
+            torch.tensor([place for place, yes in zip(places, admitted, strict=True) if yes], dtype=torch.int64)
+        )
+        for place, key, yes in zip(places, keys.tolist(), admitted, strict=True):
+            newest.pop(place, None)
+            if yes:
+                newest[place] = (float(key), num_written)
+            num_written += 1
+    places, keys, born = list(newest), [[key] for key, _ in newest.values()], [born for _, born in newest.values()]
+    (indices,) = index.search(torch.tensor([[1.0]]), len(newest))[0].tolist()
+    assert indices == [places[i] for i, _ in brute_force(keys, born, [1.0], len(newest))]
+    index.clear()
+    assert index.search(torch.tensor([[1.0]]), 0)[0].shape == (1, 0)
+    assert not index.norms.isfinite().any()

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+
+from eva.envs.maze import ENVIRONMENT_ID
+from eva.envs.vector import GymnasiumVector, make_gymnasium
+from eva.errors import UserError
+
+VECTOR = Box(-np.inf, np.inf, (2,), np.float32)
+
+
+class Scripted(gymnasium.Env[Any, Any]):
+    """Shows (episode, step). Each step has a letter: `.` goes on, `T` terminates, `|` truncates, `B` does both."""
+
+    def __init__(
+        self, script: str = "..T", action_space: Space | None = None, observation_space: Space = VECTOR
+    ) -> None:
+        self.action_space = Discrete(3) if action_space is None else action_space
+        self.observation_space = observation_space
+        self.script = script
+        self.seeds: list[int | None] = []
+        self.actions: list[Any] = []
+        self.episode = -1
+        self.buffer = np.zeros(2, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self.episode, self.steps = self.episode + 1, 0
+        return self._show(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.steps < len(self.script), "a step after the episode's end"
+        self.actions.append(action)
+        letter = self.script[self.steps]
+        self.steps += 1
+        return self._show(), 10.0 * self.episode + self.steps, letter in "TB", letter in "|B", {}
+
+    def _show(self) -> np.ndarray:
+        self.buffer[:] = self.episode, self.steps  # always the same memory: whoever keeps it without a copy notices
+        return self.buffer
+
+
+def vector_of(*environments: gymnasium.Env[Any, Any], seeds: list[int] | None = None) -> GymnasiumVector:
+    made = iter(environments)
+    return GymnasiumVector(lambda: next(made), seeds or list(range(len(environments))))
+
+
+def zeros(num: int) -> np.ndarray:
+    return np.zeros(num, np.int64)
+
+
+def test_an_episodes_end_shows_the_next_ones_start_and_keeps_the_true_last_state() -> None:
+    vector = vector_of(Scripted("..T"), Scripted(".|"))
+    assert vector.reset().tolist() == [[0, 0], [0, 0]]
+    outcomes = [vector.step(zeros(2)) for _ in range(4)]
+    assert [x.observations.tolist() for x in outcomes] == [
+        [[0, 1], [0, 1]],
+        [[0, 2], [1, 0]],
+        [[1, 0], [1, 1]],
+        [[1, 1], [2, 0]],
+    ]
+    assert [x.last_observations.tolist() for x in outcomes] == [
+        [[0, 1], [0, 1]],
+        [[0, 2], [0, 2]],
+        [[0, 3], [1, 1]],
+        [[1, 1], [1, 2]],
+    ]
+    assert [x.terminated.tolist() for x in outcomes] == [[False, False], [False, False], [True, False], [False, False]]
+    assert [x.truncated.tolist() for x in outcomes] == [[False, False], [False, True], [False, False], [False, True]]
+    assert [x.rewards.tolist() for x in outcomes] == [[1, 1], [2, 2], [3, 11], [11, 12]]  # none for a reset
+
+
+def test_a_termination_at_the_time_limit_is_a_termination() -> None:
+    vector = vector_of(Scripted("B"))
+    vector.reset()
+    outcome = vector.step(zeros(1))
+    assert outcome.terminated.tolist() == [True]
+    assert outcome.truncated.tolist() == [False]
+
+
+def test_returned_arrays_are_the_callers_to_keep() -> None:
+    vector = vector_of(Scripted("...T"))
+    first = vector.reset()
+    outcomes = [vector.step(zeros(1)) for _ in range(3)]
+    assert first.tolist() == [[0, 0]]
+    assert [x.observations.tolist() for x in outcomes] == [[[0, 1]], [[0, 2]], [[0, 3]]]
+    outcomes[0].observations[:] = -1
+    assert outcomes[0].last_observations.tolist() == [[0, 1]]
+
+
+def test_actions_count_from_the_first_of_the_space() -> None:
+    offset, plain = Scripted("." * 9, Discrete(3, start=5)), Scripted("." * 9, Discrete(3, start=5))
+    vector = vector_of(offset, plain)
+    vector.reset()
+    for actions in ([0, 2], [1, 0]):
+        vector.step(np.array(actions))
+    assert vector.spec.num_actions == 3
+    assert offset.actions == [5, 6]
+    assert plain.actions == [7, 5]
+
+
+def test_each_environment_is_seeded_once() -> None:
+    environments = Scripted("T"), Scripted("T")
+    vector = vector_of(*environments, seeds=[3, 8])
+    vector.reset()
+    vector.step(zeros(2))
+    assert [environment.seeds for environment in environments] == [[3, None], [8, None]]
+
+
+def test_seeds_decide_what_happens() -> None:
+    def episode(seeds: list[int]) -> list[list[float]]:
+        vector = GymnasiumVector(lambda: make_gymnasium("CartPole-v1"), seeds)
+        shown = [vector.reset()] + [vector.step(np.ones(2, np.int64)).observations for _ in range(25)]
+        return np.stack(shown).reshape(26, -1).tolist()
+
+    assert episode([1, 2]) == episode([1, 2])
+    assert episode([1, 2]) != episode([1, 3])
+
+
+def test_spec_describes_the_environments() -> None:
+    spec = GymnasiumVector(lambda: make_gymnasium("CartPole-v1"), [0, 1, 2]).spec
+    assert (spec.num_environments, spec.num_actions, spec.observation_shape) == (3, 2, (4,))
+    assert spec.observation_dtype == np.float32
+    image = Scripted(observation_space=Box(0, 255, (8, 8, 3), np.uint8))
+    spec = vector_of(image).spec
+    assert (spec.observation_shape, spec.observation_dtype) == ((8, 8, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("spaces", "advice"),
+    [
+        ({"action_space": Box(-1, 1, (2,), np.float32)}, "Scripted has Box actions, but EVA needs discrete ones"),
+        ({"action_space": MultiDiscrete([2, 2])}, "MultiDiscrete actions"),
+        ({"observation_space": Dict({"a": VECTOR})}, "EVA needs an image or a vector"),
+        ({"observation_space": Discrete(5)}, "EVA needs an image or a vector"),
+        ({"observation_space": Box(0, 1, (4, 4), np.float32)}, "EVA needs an image or a vector"),
+    ],
+)
+def test_other_spaces_are_refused_with_advice(spaces: dict[str, Space], advice: str) -> None:
+    with pytest.raises(UserError, match=advice):
+        vector_of(Scripted(**spaces))
+
+
+def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() -> None:
+    with pytest.raises(UserError, match="Pendulum-v1 has Box actions"):
+        GymnasiumVector(lambda: make_gymnasium("Pendulum-v1"), [0])
+
+
+@pytest.mark.parametrize(
+    ("environment_id", "advice"),
+    [
+        ("CartPol-v1", "did you mean 'CartPole-v1'"),
+        ("CartPole-v99", "did you mean 'CartPole-v1'"),
+        ("eva/CoinMase-v0", f"did you mean '{ENVIRONMENT_ID}'"),
+        ("zzzzzz-v0", "choose from Acrobot-v1"),
+        ("not an id!", "not an id!"),
+        ("no_such_module:Thing-v0", "no_such_module"),
+    ],
+)
+def test_an_unknown_id_is_answered_with_advice(environment_id: str, advice: str) -> None:
+    with pytest.raises(UserError, match=advice):
+        make_gymnasium(environment_id)
