@@ -29,7 +29,12 @@ ROOMS = {
     "__main__": {"cli"},
     "__init__": {"agent", "config", "errors"},
 }
-HEAVY = {"matplotlib": {"report/plots.py"}, "tensorboard": {"runs/records.py"}, "tyro": {"cli.py"}}
+HEAVY = {
+    "matplotlib": {"report/plots.py"},
+    "tensorboard": {"runs/records.py"},
+    "tyro": {"cli.py"},
+    "zstandard": {"runs/chunks.py"},
+}
 AGENT_PACKAGES = {"numpy", "torch"}
 
 

@@ -17,6 +17,7 @@ import tyro
 from eva.config import Config
 from eva.errors import UserError, nearest_name
 from eva.presets import DESCRIPTIONS, for_environment, preset
+from eva.runs.stopping import StoppedError
 from eva.schema import flatten
 
 USAGE = """\
@@ -51,7 +52,9 @@ class Train:
     device: Literal["auto", "cpu", "cuda"] | None = None
     """Where the network, the learner and the search run (run.device)."""
     out: Path | None = None
-    """The run directory; by default runs/NAME[-HASH]/weight-W/seed-S."""
+    """The run directory; by default runs/NAME[-HASH]/weight-W/seed-S. An unfinished run there goes on."""
+    restart: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Discard what is there of this run, and begin anew."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"eva: {error}", file=sys.stderr)
         return 2
+    except StoppedError as stopped:
+        return stopped.exit_code
     except KeyboardInterrupt:
         return 130
     return 0
@@ -97,7 +102,7 @@ def _train(arguments: list[str]) -> None:
     from eva.runs.loop import train  # imports torch: not for --help
     from eva.runs.records import default_directory
 
-    train(config, asked.out or default_directory(config, base))
+    train(config, asked.out or default_directory(config, base), restart=asked.restart)
 
 
 def _base(asked: Train) -> Config:

@@ -7,6 +7,7 @@ optimiser steps. The one exception is `steps`, the length of the run, which coun
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -16,6 +17,14 @@ from eva.errors import UserError
 from eva.schema import Count, CountOrZero, Positive, Share, Sizes, check, from_dict, to_dict
 
 MAZE_ID = "eva/CoinMaze-v0"
+NOT_IDENTITY = (
+    "steps",
+    "run.device",
+    "run.checkpoint_period_minutes",
+    "run.checkpoint_period_transitions",
+    "run.checkpoints_kept",
+)
+"""Fields that may change from one part of a run to the next."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ class EVAConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How the run is carried out and recorded; `device` is no part of a run's identity."""
+    """How the run is carried out and recorded."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network, the learner and the search run."""
@@ -144,6 +153,12 @@ class RunConfig:
     """CPU threads of torch; part of what makes a run repeatable to the byte."""
     metrics_period_transitions: Count = 1_000
     """Transitions from one line of metrics.jsonl to the next."""
+    checkpoint_period_minutes: Positive = 5.0
+    """Minutes from one checkpoint to the next; the last is written when the run ends or is stopped."""
+    checkpoint_period_transitions: Count | None = None
+    """Transitions from one checkpoint to the next, besides those by the clock; none if not given."""
+    checkpoints_kept: Count = 2
+    """The newest checkpoints that are kept."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +196,11 @@ class Config:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes two runs the same run: everything but how long it goes on and on which device."""
+        """What makes two runs the same run: everything but how long it goes on, where, and how it is kept safe."""
         identity = to_dict(self)
-        del identity["steps"], identity["run"]["device"]
+        for name in NOT_IDENTITY:
+            *groups, last = name.split(".")
+            del functools.reduce(dict.__getitem__, groups, identity)[last]
         return identity
 
     @property

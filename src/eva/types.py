@@ -11,7 +11,7 @@ NumPy arrays live on the host; tensors live on the network's device.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 Observations = NDArray[Any]
+State = dict[str, Any]
+"""All that decides an object's future: arrays, tensors, plain JSON types, and dicts of these by name."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class EnvironmentSpec:
     num_actions: int
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype[Any]
+    reward_bound: float | None = None  # no reward is larger in absolute value, where that is known
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,27 @@ class VectorEnvironment(Protocol):
 
     def step(self, actions: Ints) -> StepOutcome:
         """Take one action in every environment; the arrays returned are the caller's to keep."""
+        ...
+
+    def get_state(self) -> State | None:
+        """Return all that decides the future, or None where the environments cannot tell."""
+        ...
+
+    def set_state(self, state: State) -> None:
+        """Continue from a state that `get_state` returned."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """What a Gymnasium environment offers if runs in it are to be resumed as if they had never stopped."""
+
+    def get_state(self) -> State:
+        """Return all that decides the future but the generator `np_random`: arrays and plain data by name."""
+        ...
+
+    def set_state(self, state: State) -> None:
+        """Continue from a state that `get_state` returned."""
         ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from eva.agent.planner import Planner, Plans
 from eva.agent.replay import ReplayBuffer
 from eva.agent.value_buffer import Recall, ValueBuffer
-from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTrajectory, Trajectories
+from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTrajectory, State, Trajectories
 
 Array = TypeVar("Array", Floats, Tensor)
 
@@ -151,6 +151,30 @@ class EphemeralValueAdjuster:
             nonparametric_weight=nonparametric_weight,
             neighbours=tuple(self._neighbours(buffer, recall)),
         )
+
+    def get_state(self) -> State:
+        """Return all that decides the future, the memory apart."""
+        return {
+            "num_steps": self.num_steps,
+            "num_rounds": self._num_rounds,
+            "episode_starts": self._episode_starts,
+            "value_buffers": {str(i): buffer.get_state() for i, buffer in enumerate(self.value_buffers)},
+            "rounds": {
+                str(number): {**vars(planned.trajectories), "q_np": planned.q_np, "born": planned.born}
+                for number, planned in self._rounds.items()
+            },
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue from there."""
+        self.num_steps, self._num_rounds = state["num_steps"], state["num_rounds"]
+        self._episode_starts = state["episode_starts"]
+        for i, buffer in enumerate(self.value_buffers):
+            buffer.set_state(state["value_buffers"][str(i)])
+        self._rounds = {}
+        for number, arrays in state["rounds"].items():
+            trajectories = Trajectories(**{f.name: arrays[f.name] for f in fields(Trajectories)})
+            self._rounds[int(number)] = _Round(trajectories, arrays["q_np"], arrays["born"])
 
     def _neighbours(self, buffer: ValueBuffer, recall: Recall) -> Iterator[Neighbour]:
         distances = recall.squared_distances[0].sqrt().tolist()

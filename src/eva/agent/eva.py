@@ -12,7 +12,7 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.replay import ReplayBuffer
-from eva.types import Bools, Explanation, Ints, Observations, StepOutcome
+from eva.types import Bools, Explanation, Ints, Observations, State, StepOutcome
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class EVAAgent:
         self.num_steps = 0
         self.transitions = 0
         self.means = RunningMeans()
+        self.largest_value = torch.zeros((), device=device)  # of |Q_theta| over all states acted in
         self._discount = discount
         self._batch_size = batch_size
         self._learning_starts_transitions = learning_starts_transitions
@@ -99,6 +100,7 @@ class EVAAgent:
             self.means.add("changed_share", greedy != adjusted_greedy)
             greedy = adjusted_greedy
         self.means.add("value", q_theta.amax(dim=1))
+        self.largest_value = torch.maximum(self.largest_value, q_theta.abs().amax())  # NaN stays
         actions = self.exploration(greedy.cpu().numpy(), self.transitions)
         self._decision = _Decision(observations, h, actions)
         return actions
@@ -129,6 +131,41 @@ class EVAAgent:
         q_theta, h = self.learner.network(torch.from_numpy(observation[None]).to(self.device))
         return self.adjuster.explain(q_theta[0], h[0], self.weight, environment)
 
+    def get_state(self) -> State:
+        """Return all that decides the future; between `observe` and `act`."""
+        return {
+            "learner": self.learner.get_state(),
+            "replay": self.replay.get_state(),
+            "adjuster": self.adjuster.get_state(),
+            "exploration": self.exploration.generator.bit_generator.state,
+            "sampling": self.generator.bit_generator.state,
+            "num_steps": self.num_steps,
+            "transitions": self.transitions,
+            "episode_starts": self._episode_starts,
+            "means": self.means.get_state(),
+            "largest_value": self.largest_value,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue from there."""
+        self.learner.set_state(state["learner"])
+        self.replay.set_state(state["replay"])
+        self.adjuster.set_state(state["adjuster"])
+        self.exploration.generator.bit_generator.state = state["exploration"]
+        self.generator.bit_generator.state = state["sampling"]
+        self.num_steps, self.transitions = state["num_steps"], state["transitions"]
+        self._episode_starts = state["episode_starts"]
+        self.means.set_state(state["means"])
+        self.largest_value = torch.as_tensor(state["largest_value"], device=self.device)
+
+    @torch.no_grad()
+    def cut_episodes(self, observations: Observations) -> None:
+        """End all running episodes as truncated in the states `observations`, (E, ...); new ones begin."""
+        (running,) = (~self._episode_starts).nonzero()
+        if len(running) > 0:
+            self._close(running, observations[running])
+        self._episode_starts = np.ones_like(self._episode_starts)
+
     def metrics(self) -> dict[str, float]:
         """Return where the agent stands, and the means of what it did since the last call."""
         return {
@@ -152,9 +189,11 @@ class EVAAgent:
         )
         (truncated,) = outcome.truncated.nonzero()
         if len(truncated) > 0:
-            last = outcome.last_observations[truncated]
-            _, h = self.learner.network(torch.from_numpy(last).to(self.device))
-            self.replay.close(truncated, last, h)
+            self._close(truncated, outcome.last_observations[truncated])
+
+    def _close(self, lanes: Ints, last_observations: Observations) -> None:
+        _, h = self.learner.network(torch.from_numpy(last_observations).to(self.device))
+        self.replay.close(lanes, last_observations, h)
 
 
 class RunningMeans:
@@ -168,6 +207,15 @@ class RunningMeans:
         """Count each of `values` under `name`."""
         self._sums[name] = self._sums.get(name, 0.0) + values.double().sum()
         self._counts[name] = self._counts.get(name, 0) + values.numel()
+
+    def get_state(self) -> State:
+        """Return the sums and counts so far."""
+        return {name: {"sum": self._sums[name], "count": count} for name, count in self._counts.items()}
+
+    def set_state(self, state: State) -> None:
+        """Continue from there."""
+        self._sums = {name: torch.as_tensor(each["sum"]) for name, each in state.items()}
+        self._counts = {name: each["count"] for name, each in state.items()}
 
     def take(self) -> dict[str, float]:
         """Return the mean of each name that was counted, and begin anew."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eva.agent.network import QNetwork
-from eva.types import Batch
+from eva.types import Batch, State
 
 ERRORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": functional.mse_loss,
@@ -35,6 +35,31 @@ class Learner:
         self.num_updates = 0
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
+
+    def get_state(self) -> State:
+        """Return both networks, the optimiser's averages and the number of updates."""
+        averages = self.optimiser.state
+        return {
+            "network": self.network.state_dict(),
+            "target_network": self.target_network.state_dict(),
+            "optimiser": {name: dict(averages[p]) for name, p in self.network.named_parameters() if p in averages},
+            "num_updates": self.num_updates,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue from there."""
+        for name in ("network", "target_network"):
+            parameters = {key: torch.as_tensor(value) for key, value in state[name].items()}
+            getattr(self, name).load_state_dict(parameters)
+        for name, parameter in self.network.named_parameters():
+            if name in state["optimiser"]:
+                averages = {key: torch.as_tensor(value) for key, value in state["optimiser"][name].items()}
+                # Like the parameter in memory, too: the fused step walks through both side by side.
+                self.optimiser.state[parameter] = {
+                    key: value.clone() if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
+                    for key, value in averages.items()
+                }
+        self.num_updates = state["num_updates"]
 
     @torch.no_grad()
     def targets(self, batch: Batch) -> Tensor:

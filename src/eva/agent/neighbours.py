@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eva.types import Bools, Floats, Ints
+
 _UNIT_ROUNDOFF = 2.0**-24  # of float32
 _UNDERFLOW = 1e-34  # what products too small for float32 can add up to
 _CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
@@ -23,7 +25,7 @@ class NeighbourIndex:
     def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
         self.keys = torch.zeros(capacity, key_size, device=device)
         self.norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
-        self.born = torch.zeros(capacity, dtype=torch.int64, device=device)  # the larger the newer
+        self.born = torch.full((capacity,), -1, dtype=torch.int64, device=device)  # the larger the newer
         self.num_written = 0
         self._largest_norm = torch.zeros((), device=device)  # of all norms so far
 
@@ -41,6 +43,14 @@ class NeighbourIndex:
         self.norms.index_copy_(0, places, norms)
         if len(places) > 0:
             self._largest_norm = torch.maximum(self._largest_norm, norms.max())
+
+    def restore(self, keys: Tensor | Floats, born: Tensor | Ints, num_written: int, admitted: Bools) -> None:
+        """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
+        self.clear()
+        self.keys.copy_(torch.as_tensor(keys))
+        self.born.copy_(torch.as_tensor(born))
+        self.num_written = num_written
+        self.admit(torch.as_tensor(admitted.nonzero()[0], device=self.keys.device))
 
     def clear(self) -> None:
         """Let nothing be found."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.neighbours import NeighbourIndex
-from eva.types import Batch, Bools, Floats, Ints, Observations, Trajectories
+from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 # What a slot holds.
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
@@ -111,20 +111,28 @@ class ReplayBuffer:
             self.observations[slots] = observations
         self.kinds[slots] = CLOSING
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the whole memory by name: all that search, planning and sampling need."""
-        arrays = {
+    def get_state(self) -> State:
+        """Return the whole memory by name; what is not here follows from it."""
+        return {
             "observations": self.observations,
             "actions": self.actions,
             "rewards": self.rewards,
             "discounts": self.discounts,
             "kinds": self.kinds,
             "lane_counts": self.lane_counts,
+            "embeddings": self.index.keys,
+            "born": self.index.born,
         }
-        return {name: torch.from_numpy(array) for name, array in arrays.items()} | {
-            "embeddings": self.embeddings.cpu(),
-            "born": self.index.born.cpu(),
-        }
+
+    def set_state(self, state: State) -> None:
+        """Remember what `get_state` returned."""
+        for name in ("observations", "actions", "rewards", "discounts", "kinds", "lane_counts"):
+            np.copyto(getattr(self, name), state[name])
+        newest = self._slots(self._lanes, self.lane_counts - 1)
+        self.complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
+        self.complete[newest] = self.kinds[newest] == TERMINATION
+        self.num_complete = int(self.complete.sum())
+        self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), self.complete)
 
     def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
         """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
@@ -238,14 +246,13 @@ class _Staging:
         dtype = torch.from_numpy(like[:0]).dtype
         cuda = device.type == "cuda"
         self._host = torch.empty((size, *like.shape[1:]), dtype=dtype, pin_memory=cuda)
-        self._host_array = self._host.numpy()
         self._device = device
         self._copied = torch.cuda.Event() if cuda else None
 
     def load(self, observations: Observations, slots: Ints) -> Tensor:
         if self._copied is not None:
             self._copied.synchronize()  # the previous copy must have left the pinned memory
-        np.take(observations, slots, axis=0, out=self._host_array, mode="clip")  # "raise" would make a copy
+        np.take(observations, slots, axis=0, out=self._host.numpy(), mode="clip")  # "raise" would make a copy
         loaded = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from eva.agent.neighbours import NeighbourIndex
+from eva.types import State
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,25 @@ class ValueBuffer:
         """Forget everything."""
         self.index.clear()
         self._num_entries = 0
+
+    def get_state(self) -> State:
+        """Return all entries and their order."""
+        return {
+            "keys": self.index.keys,
+            "born": self.index.born,
+            "num_written": self.index.num_written,
+            "values": self.values,
+            "origins": self.origins,
+            "num_entries": self._num_entries,
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue with the entries that `get_state` returned."""
+        self.values.copy_(torch.as_tensor(state["values"]))
+        self.origins.copy_(torch.as_tensor(state["origins"]))
+        self._num_entries = state["num_entries"]
+        ages = state["num_written"] - np.asarray(state["born"])
+        self.index.restore(state["keys"], state["born"], state["num_written"], ages <= self._num_entries)
 
     def append(self, embeddings: Tensor, q_np: Tensor, origins: Tensor) -> None:
         """Add n entries, in order; the oldest give way.

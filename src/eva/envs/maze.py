@@ -91,7 +91,9 @@ class VectorCoinMaze:
     @property
     def spec(self) -> EnvironmentSpec:
         """What an agent must know about these mazes."""
-        return EnvironmentSpec(len(self._mazes.every), len(MOVES), self._mazes.observation_shape, np.dtype(np.uint8))
+        return EnvironmentSpec(
+            len(self._mazes.every), len(MOVES), self._mazes.observation_shape, np.dtype(np.uint8), reward_bound=1.0
+        )
 
     @property
     def layout(self) -> MazeLayout:

@@ -8,9 +8,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
+from gymnasium.wrappers import TimeLimit
 
 from eva.errors import UserError, nearest_name
-from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome
+from eva.types import EnvironmentSpec, Ints, Observations, Resumable, State, StepOutcome
 
 
 class GymnasiumVector:
@@ -51,6 +52,40 @@ class GymnasiumVector:
         for ended in (terminated | truncated).nonzero()[0]:
             observations[ended], _ = self._environments[ended].reset()
         return StepOutcome(observations, rewards, terminated, truncated, last)
+
+    def get_state(self) -> State | None:
+        """Return all that decides the future, or None unless every environment is `Resumable`."""
+        states = {}
+        for e, environment in enumerate(self._environments):
+            inner, limit = environment.unwrapped, _time_limit(environment)
+            if not isinstance(inner, Resumable):
+                return None
+            states[str(e)] = {
+                "inner": inner.get_state(),
+                "generator": inner.np_random.bit_generator.state,
+                "elapsed_steps": None if limit is None else limit._elapsed_steps,
+            }
+        return states
+
+    def set_state(self, state: State) -> None:
+        """Continue from a state that `get_state` returned."""
+        for e, environment in enumerate(self._environments):
+            inner, limit, mine = environment.unwrapped, _time_limit(environment), state[str(e)]
+            assert isinstance(inner, Resumable)
+            environment.reset()  # or its wrappers refuse to step
+            inner.set_state(mine["inner"])
+            inner.np_random.bit_generator.state = mine["generator"]
+            if limit is not None:
+                limit._elapsed_steps = mine["elapsed_steps"]
+
+
+def _time_limit(environment: gymnasium.Env[Any, Any]) -> TimeLimit[Any, Any] | None:
+    """Return the wrapper that counts an episode's steps, if there is one."""
+    while isinstance(environment, gymnasium.Wrapper):
+        if isinstance(environment, TimeLimit):
+            return environment
+        environment = environment.env
+    return None
 
 
 def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:

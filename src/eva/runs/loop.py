@@ -8,21 +8,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-import numpy as np
 import torch
 
 from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.runs.display import Display
+from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
-from eva.runs.records import Episode, RunDirectory
-from eva.types import StepOutcome, VectorEnvironment
+from eva.runs.records import RunDirectory
+from eva.runs.safety import Safety
+from eva.runs.stopping import StoppedError, StopRequest
+from eva.types import Observations, State, StepOutcome, VectorEnvironment
 
 
-def interact(agent: EVAAgent, environment: VectorEnvironment) -> Iterator[StepOutcome]:
-    """Let agent and environments act on each other for ever; yields after each step."""
-    observations = environment.reset()
+def interact(
+    agent: EVAAgent, environment: VectorEnvironment, observations: Observations | None = None
+) -> Iterator[StepOutcome]:
+    """Let agent and environments act on each other for ever; yields after each step.
+
+    It begins with new episodes, or goes on from the `observations` that the last step ended with.
+    """
+    if observations is None:
+        observations = environment.reset()
     while True:
         outcome = environment.step(agent.act(observations))
         agent.observe(outcome)
@@ -30,82 +38,100 @@ def interact(agent: EVAAgent, environment: VectorEnvironment) -> Iterator[StepOu
         yield outcome
 
 
-def train(config: Config, path: Path, stream: TextIO | None = None) -> None:
+class Training:
+    """An agent in its environments: all that has to be saved for the run to go on."""
+
+    def __init__(self, config: Config) -> None:
+        torch.set_num_threads(config.run.threads)
+        self.environment = build_environment(config)
+        self.agent = build_agent(config, self.environment.spec)
+        self.episodes = EpisodeTracker(self.environment.spec.num_environments)
+        self._observations: Observations | None = None
+
+    def steps(self) -> Iterator[StepOutcome]:
+        """Begin, or go on from where `set_state` led."""
+        for outcome in interact(self.agent, self.environment, self._observations):
+            self._observations = outcome.observations
+            yield outcome
+
+    def get_state(self) -> State:
+        """Return all that decides the future of the run."""
+        return {
+            "agent": self.agent.get_state(),
+            "episodes": self.episodes.get_state(),
+            "observations": self._observations,
+            "environment": self.environment.get_state(),
+        }
+
+    def set_state(self, state: State) -> str | None:
+        """Go on from there; returns a sentence if the environments could not."""
+        self.agent.set_state(state["agent"])
+        self.episodes.set_state(state["episodes"])
+        self._observations = state["observations"]
+        if state["environment"] is not None:
+            self.environment.set_state(state["environment"])
+            return None
+        assert self._observations is not None
+        self.agent.cut_episodes(self._observations)
+        self.episodes.cut()
+        self._observations = None
+        return "these environments cannot save their state: their running episodes are cut and new ones begin."
+
+
+def train(config: Config, path: Path, stream: TextIO | None = None, *, restart: bool = False) -> None:
     """Train by `config` and record the run in the directory `path`.
 
-    A run that is finished there is left as it is. One that is not, or that should go on for longer, is begun anew: the
-    same seed gives the same records again. Progress goes to `stream`, by default standard error.
+    A run that is finished there is left as it is; one that is not, or that should go on for longer, goes on from its
+    newest checkpoint as if it had never stopped.
+
+    Args:
+        config: The run.
+        path: Its directory.
+        stream: Where progress goes; by default standard error.
+        restart: Discard what is there of this run and begin anew.
     """
     stream = stream or sys.stderr
     directory = RunDirectory(path, config)
-    finished = directory.finished_step
+    finished = None if restart else directory.finished_step
     if finished is not None and finished >= config.steps:
         print(f"{path} is finished: {finished:,} transitions.", file=stream)
         return
-    torch.set_num_threads(config.run.threads)
-    environment = build_environment(config)
-    agent = build_agent(config, environment.spec)
-    try:
-        directory.begin(provenance(command(), config.run.threads, str(agent.device)))
-        with Display(str(path), config.steps, stream) as display:
-            try:
-                _record(agent, environment, directory, display)
-            except BaseException as error:
-                directory.fail(agent.transitions, f"{type(error).__name__}: {error}")
-                raise
-        print(f"{path} is finished: {agent.transitions:,} transitions.", file=stream)
-    finally:
-        directory.close()
+    training = Training(config)
+    with directory, Display(str(path), config.steps, stream) as display:
+        safety = Safety(training, directory)
+        if restart:
+            safety.discard()
+        if not safety.resume(display.say):
+            directory.begin(provenance(command(), config.run.threads, str(training.agent.device)))
+        with StopRequest() as stop:
+            _run(training, directory, safety, display, stop)
+    print(f"{path} is finished: {training.agent.transitions:,} transitions.", file=stream)
 
 
-def _record(agent: EVAAgent, environment: VectorEnvironment, directory: RunDirectory, display: Display) -> None:
+def _run(training: Training, directory: RunDirectory, safety: Safety, display: Display, stop: StopRequest) -> None:
     """Run the loop for the configured number of transitions and write down what happens."""
-    config = directory.config
-    episodes = EpisodeTracker(environment.spec.num_environments)
-    period = config.run.metrics_period_transitions
+    config, agent, episodes = directory.config, training.agent, training.episodes
+    period, num_environments = config.run.metrics_period_transitions, training.environment.spec.num_environments
     start = last = time.perf_counter()
-    for outcome in interact(agent, environment):
+    before = directory.seconds
+    steps = training.steps()
+    while agent.transitions < config.steps:
+        outcome = next(steps)
         for episode in episodes.add(agent.transitions, outcome):
             directory.add_episode(episode)
         display.advance(agent.transitions)
-        if agent.transitions % period < environment.spec.num_environments:
+        if agent.transitions % period < num_environments:
             now = time.perf_counter()
             metrics = {"step": agent.transitions, **episodes.take_means(), **agent.metrics()}
             steps_per_second = period / (now - last)
-            directory.add_metrics(metrics, now - start, steps_per_second)
+            directory.add_metrics(metrics, before + now - start, steps_per_second)
             display.show(metrics, steps_per_second)
             last = now
-        if agent.transitions >= config.steps:
-            break
+            safety.check(metrics)
+        if stop.received is not None:
+            safety.save()
+            directory.stop(agent.transitions)
+            raise StoppedError(stop.received)
+        safety.save_if_due()
+    safety.save()
     directory.finish(agent)
-
-
-class EpisodeTracker:
-    """Adds up each environment's running episode."""
-
-    def __init__(self, num_environments: int) -> None:
-        self.returns = np.zeros(num_environments)
-        self.lengths = np.zeros(num_environments, np.int64)
-        self.num_finished = 0
-        self._recent: list[Episode] = []
-
-    def add(self, step: int, outcome: StepOutcome) -> list[Episode]:
-        """Count one step of all environments; returns the episodes that it finished."""
-        self.returns += outcome.rewards
-        self.lengths += 1
-        ended = outcome.terminated | outcome.truncated
-        finished = [Episode(step, int(e), float(self.returns[e]), int(self.lengths[e])) for e in ended.nonzero()[0]]
-        self.returns[ended] = 0
-        self.lengths[ended] = 0
-        self.num_finished += len(finished)
-        self._recent += finished
-        return finished
-
-    def take_means(self) -> dict[str, float | None]:
-        """Return what metrics.jsonl says about the episodes since the last call."""
-        recent, self._recent = self._recent, []
-        return {
-            "episodes": self.num_finished,
-            "episode_return": float(np.mean([e.episode_return for e in recent])) if recent else None,
-            "episode_length": float(np.mean([e.episode_length for e in recent])) if recent else None,
-        }

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 from safetensors.torch import save
 
 from eva.agent.eva import EVAAgent
-from eva.config import Config
+from eva.config import NOT_IDENTITY, Config
 from eva.errors import UserError
 from eva.files import refusing_kindly, write_whole
+from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
 from eva.schema import flatten
+from eva.types import State
 
-
-@dataclass(frozen=True)
-class Episode:
-    """A finished episode: a row of episodes.csv."""
-
-    step: int
-    environment: int
-    episode_return: float
-    episode_length: int
+_GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to, and cut back on resume
 
 
 class RunDirectory:
     """A directory that one process at a time records one run in.
+
+    Entering it takes hold of the directory; `begin` or `resume` opens the records.
 
     Args:
         path: The run directory; it need not exist.
@@ -40,45 +37,75 @@ class RunDirectory:
     def __init__(self, path: Path, config: Config) -> None:
         self.path = path
         self.config = config
-        self._files: list[IO[str]] = []
+        self.seconds = 0.0  # that the run took so far
+        self._files: dict[str, IO[str]] = {}
         self._tensorboard: Any = None
         _refuse_foreign(path, config)
+
+    def __enter__(self) -> RunDirectory:
+        with refusing_kindly(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system drops it when the process dies
+        except OSError:
+            self._lock.close()
+            sentence = f"another process is training in {self.path}: wait for it or choose another --out."
+            raise UserError(sentence) from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is not None and self._files and self._read_status().get("state") == "running":
+            self._write_status("failed", error=f"{type(error).__name__}: {error}")
+        for file in self._files.values():
+            with refusing_kindly(self.path):
+                file.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+        self._lock.close()
 
     @property
     def finished_step(self) -> int | None:
         """How far the run came that is finished here, or None."""
-        try:
-            status = json.loads((self.path / "status.json").read_text())
-            return int(status["step"]) if status["state"] == "finished" else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        status = self._read_status()
+        return int(status["step"]) if status.get("state") == "finished" else None
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
-        """Take hold of the directory and start the records of the run from its first step."""
-        with refusing_kindly(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("w")
-        self._files.append(lock)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system drops it when the process dies
-        except OSError:
-            sentence = f"another process is training in {self.path}: wait for it or choose another --out."
-            raise UserError(sentence) from None
-        self._write_json("status.json", {"state": "running", "step": 0, "steps": self.config.steps})
+        """Start the records of the run from its first step."""
+        self._write_status("running", 0)
         write_whole(self.path / "config.json", self.config.to_json().encode())
         self._write_json("provenance.json", provenance)
+        self._open("w")
+        self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
+
+    def resume(self, state: State) -> None:
+        """Cut the records back to a checkpoint, so that each curve is one curve."""
+        for name in _GROWING:
+            with refusing_kindly(self.path / name):
+                size = state["sizes"][name]
+                if (self.path / name).stat().st_size < size:
+                    raise UserError(f"{self.path / name} has lost its end: restore it or start over with --restart.")
+                os.truncate(self.path / name, size)
+        self.seconds = state["seconds"]
+        self._write_status("running", state["step"])
+        write_whole(self.path / "config.json", self.config.to_json().encode())
+        self._open("a")
+
+    def get_state(self) -> State:
+        """Return how far the records have come; they are on the disk when this returns."""
         with refusing_kindly(self.path):
-            self._episodes, self._metrics, self._timing = (
-                (self.path / name).open("w") for name in ("episodes.csv", "metrics.jsonl", "timing.jsonl")
-            )
-        self._files += [self._episodes, self._metrics, self._timing]
-        self._episodes.write(EPISODE_COLUMNS + "\n")
-        self._tensorboard = _tensorboard_writer(self.path / "tensorboard")
+            for file in self._files.values():
+                file.flush()
+                os.fsync(file.fileno())
+        sizes = {name: (self.path / name).stat().st_size for name in _GROWING}
+        return {"sizes": sizes, "seconds": self.seconds, "step": self._read_status().get("step", 0)}
 
     def add_episode(self, episode: Episode) -> None:
         """Append a row to episodes.csv."""
         episode_return = round(episode.episode_return, 6) + 0.0  # no -0.0
-        self._episodes.write(f"{episode.step},{episode.environment},{episode_return},{episode.episode_length}\n")
+        row = f"{episode.step},{episode.environment},{episode_return},{episode.episode_length}\n"
+        with refusing_kindly(self.path):
+            self._files["episodes.csv"].write(row)
 
     def add_metrics(self, metrics: Mapping[str, float | None], seconds: float, steps_per_second: float) -> None:
         """Append a line to metrics.jsonl, what depends on the clock to timing.jsonl, and both to TensorBoard."""
@@ -87,38 +114,46 @@ class RunDirectory:
         step = metrics["step"]
         line = {name: metrics.get(name) for name in METRICS}
         timing = {"step": step, "seconds": round(seconds, 3), "steps_per_second": round(steps_per_second, 1)}
+        self.seconds = seconds
         with refusing_kindly(self.path):
-            self._metrics.write(json.dumps(line) + "\n")
-            self._timing.write(json.dumps(timing) + "\n")
-            for file in self._files:
+            self._files["metrics.jsonl"].write(json.dumps(line) + "\n")
+            self._files["timing.jsonl"].write(json.dumps(timing) + "\n")
+            for file in self._files.values():
                 file.flush()
-        self._write_json("status.json", {"state": "running", "step": step, "steps": self.config.steps})
+        self._write_status("running", step)
         if self._tensorboard is not None:
-            scalars = {**line, "steps_per_second": steps_per_second}
-            for name, value in scalars.items():
+            for name, value in {**line, "steps_per_second": steps_per_second}.items():
                 if value is not None and name != "step":
                     self._tensorboard.add_scalar(name, value, step)
 
     def finish(self, agent: EVAAgent) -> None:
         """Save what was learned and what is remembered, and mark the run as finished."""
         policy = {name: value.cpu().contiguous() for name, value in agent.learner.network.state_dict().items()}
+        memory = {name: torch.as_tensor(value).cpu() for name, value in agent.replay.get_state().items()}
         write_whole(self.path / "policy.safetensors", save(policy))
-        write_whole(self.path / "memory.safetensors", save(agent.replay.tensors()))
-        status = {"state": "finished", "step": agent.transitions, "steps": self.config.steps}
-        self._write_json("status.json", status)
+        write_whole(self.path / "memory.safetensors", save(memory))
+        self._write_status("finished", agent.transitions)
 
-    def fail(self, step: int, reason: str) -> None:
-        """Mark the run as failed, and say why."""
-        status = {"state": "failed", "step": step, "steps": self.config.steps, "error": reason}
-        self._write_json("status.json", status)
+    def stop(self, step: int) -> None:
+        """Mark the run as stopped on request."""
+        self._write_status("stopped", step)
 
-    def close(self) -> None:
-        """Close all files and let go of the directory."""
+    def _open(self, mode: str) -> None:
         with refusing_kindly(self.path):
-            for file in self._files:
-                file.close()
-            if self._tensorboard is not None:
-                self._tensorboard.close()
+            self._files = {name: (self.path / name).open(mode) for name in _GROWING}
+        self._tensorboard = _tensorboard_writer(self.path / "tensorboard")
+
+    def _read_status(self) -> dict[str, Any]:
+        try:
+            status = json.loads((self.path / "status.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return status if isinstance(status, dict) and isinstance(status.get("step"), int) else {}
+
+    def _write_status(self, state: str, step: float | None = None, **more: str) -> None:
+        if step is None:
+            step = self._read_status().get("step", 0)
+        self._write_json("status.json", {"state": state, "step": step, "steps": self.config.steps, **more})
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         write_whole(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
@@ -140,9 +175,8 @@ def _refuse_foreign(path: Path, config: Config) -> None:
         if not (path / "config.json").exists():
             raise UserError(f"{path} is not empty and holds no run: choose another --out.")
         text = (path / "config.json").read_text()
-    there = dict(flatten(Config.from_json(text)))
-    here = dict(flatten(config))
-    differing = [name for name in here if here[name] != there[name] and name not in ("steps", "run.device")]
+    there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
+    differing = [name for name in here if here[name] != there[name] and name not in NOT_IDENTITY]
     if differing:
         name = differing[0]
         raise UserError(

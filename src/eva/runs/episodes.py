@@ -1,0 +1,75 @@
+"""Adding up episodes as they are played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eva.types import State, StepOutcome
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A finished episode: a row of episodes.csv."""
+
+    step: int
+    environment: int
+    episode_return: float
+    episode_length: int
+
+
+class EpisodeTracker:
+    """Adds up each environment's running episode, and averages those that finished lately."""
+
+    def __init__(self, num_environments: int) -> None:
+        self._returns = np.zeros(num_environments)
+        self._lengths = np.zeros(num_environments, np.int64)
+        self._num_finished = 0
+        self._recent_returns: list[float] = []
+        self._recent_lengths: list[int] = []
+
+    def add(self, step: int, outcome: StepOutcome) -> list[Episode]:
+        """Count one step of all environments; returns the episodes that it finished."""
+        self._returns += outcome.rewards
+        self._lengths += 1
+        ended = outcome.terminated | outcome.truncated
+        finished = [Episode(step, int(e), float(self._returns[e]), int(self._lengths[e])) for e in ended.nonzero()[0]]
+        self._returns[ended] = 0
+        self._lengths[ended] = 0
+        self._num_finished += len(finished)
+        self._recent_returns += [episode.episode_return for episode in finished]
+        self._recent_lengths += [episode.episode_length for episode in finished]
+        return finished
+
+    def take_means(self) -> dict[str, float | None]:
+        """Return what metrics.jsonl says about the episodes since the last call."""
+        returns, self._recent_returns = self._recent_returns, []
+        lengths, self._recent_lengths = self._recent_lengths, []
+        return {
+            "episodes": self._num_finished,
+            "episode_return": float(np.mean(returns)) if returns else None,
+            "episode_length": float(np.mean(lengths)) if lengths else None,
+        }
+
+    def cut(self) -> None:
+        """Forget the running episodes: they will not be finished."""
+        self._returns[:] = 0
+        self._lengths[:] = 0
+
+    def get_state(self) -> State:
+        """Return the running episodes and what was not averaged yet."""
+        return {
+            "returns": self._returns,
+            "lengths": self._lengths,
+            "num_finished": self._num_finished,
+            "recent_returns": np.array(self._recent_returns),
+            "recent_lengths": np.array(self._recent_lengths, np.int64),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue from there."""
+        self._returns, self._lengths = state["returns"], state["lengths"]
+        self._num_finished = state["num_finished"]
+        self._recent_returns = state["recent_returns"].tolist()
+        self._recent_lengths = state["recent_lengths"].tolist()

@@ -1,0 +1,92 @@
+"""Keeping a run safe: when to checkpoint, how to go on from one, and when to stop for good."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from eva.errors import UserError
+from eva.runs.checkpoint import Checkpoint, CheckpointStore
+from eva.runs.records import RunDirectory
+from eva.runs.state import pack, unpack
+
+if TYPE_CHECKING:
+    from eva.runs.loop import Training
+
+_TOO_LARGE = 10.0  # times the largest value that rewards allow
+
+
+class Safety:
+    """The checkpoints of a run.
+
+    Args:
+        training: What is saved and restored.
+        directory: Whose records are saved and cut back with it.
+    """
+
+    def __init__(self, training: Training, directory: RunDirectory) -> None:
+        config = directory.config.run
+        self._training = training
+        self._directory = directory
+        self._store = CheckpointStore(directory.path / "checkpoints", config.checkpoints_kept)
+        self._period_seconds = 60 * config.checkpoint_period_minutes
+        self._period_transitions = config.checkpoint_period_transitions or math.inf
+        self._saved_seconds = time.monotonic()
+        self._saved_transitions = 0
+
+    def resume(self, say: Callable[[str], None]) -> bool:
+        """Go on from the newest good checkpoint; False where there is none."""
+        loaded = self._store.load_newest(self._directory.config.identity)
+        for warning in loaded.warnings:
+            say(warning)
+        if loaded.checkpoint is None:
+            return False
+        state = unpack(loaded.checkpoint.arrays, loaded.checkpoint.plain)
+        self._directory.resume(state["records"])
+        say(f"{self._directory.path} goes on from {loaded.checkpoint.step:,} transitions.")
+        sentence = self._training.set_state(state["training"])
+        if sentence is not None:
+            say(sentence)
+        self._saved_transitions = loaded.checkpoint.step
+        return True
+
+    def discard(self) -> None:
+        """Remove all checkpoints."""
+        self._store.clear()
+
+    def save_if_due(self) -> None:
+        """Checkpoint when a period is over."""
+        elapsed = self._training.agent.transitions - self._saved_transitions
+        if elapsed >= self._period_transitions or time.monotonic() - self._saved_seconds >= self._period_seconds:
+            self.save()
+
+    def save(self) -> None:
+        """Checkpoint now, unless it would be of no use: see `check`."""
+        self.check({})
+        self._store.save(self._checkpoint())
+        self._saved_seconds = time.monotonic()
+        self._saved_transitions = self._training.agent.transitions
+
+    def check(self, metrics: Mapping[str, float | None]) -> None:
+        """Stop a run whose loss or values have left all bounds, with a checkpoint apart from the good ones."""
+        loss, value = metrics.get("loss"), self._training.agent.largest_value.item()
+        bound = self._largest_sensible_value()
+        if (loss is None or math.isfinite(loss)) and value <= bound:
+            return
+        path = self._store.save_apart(self._checkpoint(), "diverged")
+        what = f"the loss is {loss}" if loss is not None and not math.isfinite(loss) else f"|Q| has reached {value:g}"
+        raise UserError(
+            f"the run diverged at {self._training.agent.transitions:,} transitions: {what}, beyond any sensible value; "
+            f"lower learner.learning_rate, or examine {path}."
+        )
+
+    def _largest_sensible_value(self) -> float:
+        reward_bound, discount = self._training.environment.spec.reward_bound, self._directory.config.learner.discount
+        return math.inf if reward_bound is None or discount == 1 else _TOO_LARGE * reward_bound / (1 - discount)
+
+    def _checkpoint(self) -> Checkpoint:
+        state = {"training": self._training.get_state(), "records": self._directory.get_state()}
+        arrays, plain = pack(state)
+        return Checkpoint(self._training.agent.transitions, self._directory.config.identity, plain, arrays)

@@ -1,0 +1,44 @@
+"""Nested states as the two kinds of things that a checkpoint holds: named arrays, and plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eva.types import State
+
+
+def pack(state: State, path: str = "") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Take a state apart: arrays by their path ("agent/replay/rewards"), and the same tree without them."""
+    arrays: dict[str, NDArray[Any]] = {}
+    plain: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, dict):
+            inner_arrays, plain[name] = pack(value, f"{path}{name}/")
+            arrays |= inner_arrays
+        elif isinstance(value, Tensor):
+            arrays[f"{path}{name}"] = value.detach().cpu().contiguous().numpy()
+        elif isinstance(value, np.ndarray):
+            arrays[f"{path}{name}"] = np.ascontiguousarray(value) if value.ndim else value
+        else:
+            plain[name] = value
+    return arrays, plain
+
+
+def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> State:
+    """Put a state together again."""
+    state = _copied(plain)
+    for path, array in arrays.items():
+        *groups, name = path.split("/")
+        inner = state
+        for group in groups:
+            inner = inner[group]
+        inner[name] = array
+    return state
+
+
+def _copied(tree: dict[str, Any]) -> State:
+    return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}
