@@ -27,7 +27,7 @@ ROOMS = {
     "report": BASE | {"files", "envs.layout", "runs.names"},
     "cli": BASE | {"config", "presets", "schema", "files", "runs", "report"},
     "__main__": {"cli"},
-    "__init__": {"agent", "config", "errors"},
+    "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
 HEAVY = {
     "matplotlib": {"report/plots.py"},

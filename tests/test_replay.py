@@ -161,3 +161,8 @@ def test_without_observations_it_still_searches_and_plans() -> None:
 def test_a_search_of_nothing_finds_nothing() -> None:
     slots, squared_distances = MemoryCase(2, 4, np.random.default_rng(0)).replay.search(torch.zeros(3, 2), 5)
     assert slots.shape == squared_distances.shape == (3, 0)
+
+
+def test_nothing_can_be_sampled_from_an_incomplete_memory() -> None:
+    with pytest.raises(ValueError, match="no transition is complete"):
+        MemoryCase(1, 4, np.random.default_rng(0)).replay.sample(np.random.default_rng(0), 3)

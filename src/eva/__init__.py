@@ -8,18 +8,50 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eva.agent.adjuster import EphemeralValueAdjuster
     from eva.agent.eva import EVAAgent
-    from eva.config import Config
+    from eva.build import build_agent, build_environment, make_adjuster
+    from eva.config import Config, EVAConfig
     from eva.errors import UserError
+    from eva.presets import for_environment, preset
+    from eva.runs.evaluate import evaluate
+    from eva.runs.loading import load_run
+    from eva.runs.loop import interact, train
+    from eva.types import EnvironmentSpec, Explanation, StepOutcome
 
 __version__ = "0.1.0"
-__all__ = ["Config", "EVAAgent", "EphemeralValueAdjuster", "UserError", "__version__"]
 
-_HOME = {
-    "Config": "eva.config",
-    "EVAAgent": "eva.agent.eva",
-    "EphemeralValueAdjuster": "eva.agent.adjuster",
-    "UserError": "eva.errors",
+_HOMES = {
+    "eva.agent.adjuster": ["EphemeralValueAdjuster"],
+    "eva.agent.eva": ["EVAAgent"],
+    "eva.build": ["build_agent", "build_environment", "make_adjuster"],
+    "eva.config": ["Config", "EVAConfig"],
+    "eva.errors": ["UserError"],
+    "eva.presets": ["for_environment", "preset"],
+    "eva.runs.evaluate": ["evaluate"],
+    "eva.runs.loading": ["load_run"],
+    "eva.runs.loop": ["interact", "train"],
+    "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],
 }
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = [
+    "Config",
+    "EVAAgent",
+    "EVAConfig",
+    "EnvironmentSpec",
+    "EphemeralValueAdjuster",
+    "Explanation",
+    "StepOutcome",
+    "UserError",
+    "__version__",
+    "build_agent",
+    "build_environment",
+    "evaluate",
+    "for_environment",
+    "interact",
+    "load_run",
+    "make_adjuster",
+    "preset",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

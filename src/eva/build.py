@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         _weight_schedule(config.eva),
         streams["sampling"],
         device,
+        num_environments=spec.num_environments,
         discount=learner.discount,
         batch_size=learner.batch_size,
         learning_starts_transitions=learner.learning_starts_transitions,
@@ -178,6 +180,33 @@ def make_adjuster(
     place = resolve_device(device)
     memory = ReplayBuffer(memory_capacity, num_environments, None, np.dtype(np.uint8), embedding_size, place)
     return build_adjuster(config, memory, values, None, num_actions, discount)
+
+
+def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float, seed: int) -> EVAAgent:
+    """Return an agent for one environment that acts with what `agent` has learned and remembers (P28).
+
+    It shares network and memory with `agent`, begins with an empty value buffer, and is only to `act` and `plan`.
+    """
+    per_environment = config.eva.value_buffers == "per-environment"
+    capacity = config.eva.value_buffer_capacity // (len(agent.replay.lane_counts) if per_environment else 1)
+    eva = replace(config.eva, value_buffers="shared", value_buffer_capacity=capacity)
+    network = agent.learner.network
+    streams = generators(seed)
+    return EVAAgent(
+        agent.learner,
+        agent.replay,
+        build_adjuster(eva, agent.replay, network.values, network, network.num_actions, config.learner.discount),
+        EpsilonGreedy(network.num_actions, LinearSchedule(epsilon, epsilon), streams["exploration"]),
+        LinearSchedule(weight, weight),
+        streams["sampling"],
+        agent.device,
+        num_environments=1,
+        discount=config.learner.discount,
+        batch_size=config.learner.batch_size,
+        learning_starts_transitions=0,
+        update_period_steps=1,
+        adjust_when_full=False,
+    )
 
 
 def resolve_device(name: str) -> torch.device:

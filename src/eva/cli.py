@@ -1,8 +1,10 @@
-"""The command line: eva train | report | presets."""
+"""The command line: eva train | evaluate | report | presets."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ Ephemeral Value Adjustments: a DQN that plans over its own replay memory before 
 
 commands:
   train     train an agent and record the run
+  evaluate  play single episodes with a finished run, with and without EVA
   report    compare runs: learning curves, table and verdict on one page
   presets   list the named configurations
 
@@ -58,6 +61,24 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """Play single episodes with a finished run: the same network and memory, with and without EVA."""
+
+    run: tyro.conf.Positional[Path]
+    """A finished run directory."""
+    weights: tuple[float, ...] = (0.0, 0.2, 0.4)
+    """Weights of Q_NP; 0 is the network alone."""
+    episodes: int = 100
+    """Episodes for each weight; the n-th starts in the same state for every weight."""
+    seed: int = 0
+    """Of start states and exploration."""
+    epsilon: float = 0.05
+    """Probability of a random action."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print JSON, with every episode's return."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Compare runs on one self-contained page, report.html, with its figure as report.png."""
 
@@ -84,6 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stopped.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader of our output has gone: say no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return 0
 
 
@@ -119,6 +143,22 @@ def _base(asked: Train) -> Config:
     return preset(asked.preset or "maze-1-coin")
 
 
+def _evaluate(arguments: list[str]) -> None:
+    asked = _parse(Evaluate, arguments)
+
+    from eva.report.evaluation import evaluation_table, summarise_evaluation
+    from eva.runs.evaluate import evaluate  # imports torch: not for --help
+
+    played = evaluate(asked.run, asked.weights, asked.episodes, seed=asked.seed, epsilon=asked.epsilon)
+    rows = summarise_evaluation([(x.nonparametric_weight, x.episode_returns, x.changed_share) for x in played])
+    if asked.json:
+        results = [{**row, "returns": x.episode_returns.tolist()} for row, x in zip(rows, played, strict=True)]
+        settings = {"run": str(asked.run), "seed": asked.seed, "epsilon": asked.epsilon}
+        print(json.dumps({**settings, "results": results}, indent=2))
+    else:
+        print(evaluation_table(rows))
+
+
 def _report(arguments: list[str]) -> None:
     asked = _parse(Report, arguments)
 
@@ -136,7 +176,7 @@ def _presets(arguments: list[str]) -> None:
         print(f"{name:14} {description}; {config.steps:,} transitions")
 
 
-_COMMANDS = {"train": _train, "report": _report, "presets": _presets}
+_COMMANDS = {"train": _train, "evaluate": _evaluate, "report": _report, "presets": _presets}
 
 
 def _parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:

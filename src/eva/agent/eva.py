@@ -37,6 +37,7 @@ class EVAAgent:
         nonparametric_weight: The weight of Q_NP, and its annealing. While it is 0 the adjuster is not called.
         generator: Draws the learner's batches.
         device: The network's.
+        num_environments: E.
         discount: gamma.
         batch_size: B.
         learning_starts_transitions: No updates before.
@@ -54,6 +55,7 @@ class EVAAgent:
         generator: np.random.Generator,
         device: torch.device,
         *,
+        num_environments: int,
         discount: float,
         batch_size: int,
         learning_starts_transitions: int,
@@ -76,7 +78,7 @@ class EVAAgent:
         self._learning_starts_transitions = learning_starts_transitions
         self._update_period_steps = update_period_steps
         self._adjust_when_full = adjust_when_full
-        self._episode_starts: Bools = np.ones(len(replay.lane_counts), np.bool_)
+        self._episode_starts: Bools = np.ones(num_environments, np.bool_)
         self._decision: _Decision | None = None
 
     @property
@@ -107,18 +109,24 @@ class EVAAgent:
 
     def observe(self, outcome: StepOutcome) -> None:
         """Plan, store what came of the last actions, and learn: the rest of Algorithm 1's inner loop."""
-        if self._decision is None:
-            raise RuntimeError("call act before observe")
-        if self.weight > 0:
-            self.adjuster.plan(self._decision.embeddings, self._episode_starts)  # P22: before this state is stored
-        self._store(self._decision, outcome)
-        self._decision = None
+        decision = self.plan()  # P22: before this state is stored
+        self._store(decision, outcome)
         self._episode_starts = outcome.terminated | outcome.truncated
         self.num_steps += 1
         self.transitions += len(outcome.rewards)
         if self._is_learning and self.num_steps % self._update_period_steps == 0:
             batch = self.replay.batch(self.replay.sample(self.generator, self._batch_size))
             self.means.add("loss", self.learner.update(batch))
+
+    def plan(self) -> _Decision:
+        """Plan for the states that were just acted in, if it is due; alone, it changes neither memory nor network."""
+        decision, self._decision = self._decision, None
+        if decision is None:
+            raise RuntimeError("call act before observe or plan")
+        if self.weight > 0:
+            self.adjuster.plan(decision.embeddings, self._episode_starts)
+        self._episode_starts = np.zeros_like(self._episode_starts)
+        return decision
 
     @torch.no_grad()
     def explain(self, observation: Observations, environment: int = 0) -> Explanation:

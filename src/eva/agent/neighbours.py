@@ -88,11 +88,12 @@ class NeighbourIndex:
         """Bound the error of each query's scores, (E,).
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed; the norms and
-        the final subtraction add a few u |x|^2.
+        the final subtraction add a few u |x|^2. The direct distance itself is rounded, to float64.
         """
-        relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFF
+        terms = 1.01 * (queries.shape[1] + 8)
         lengths = queries.norm(dim=1)
-        margin: Tensor = relative * (self._largest_norm + 2 * self._largest_norm.sqrt() * lengths) + _UNDERFLOW
+        products = self._largest_norm + 2 * self._largest_norm.sqrt() * lengths
+        margin: Tensor = terms * (_UNIT_ROUNDOFF * products + _UNIT_ROUNDOFF**2 * lengths**2) + _UNDERFLOW
         return margin
 
     def _order(self, query: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -216,6 +216,8 @@ class ReplayBuffer:
 
     def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
         """Draw complete transitions uniformly, with replacement; returns their slots, (B,)."""
+        if self.num_complete == 0:
+            raise ValueError("nothing can be sampled yet: no transition is complete")
         fill = np.minimum(self.lane_counts, self.lane_capacity)
         ends = fill.cumsum()
         slots = np.empty(0, np.int64)

@@ -12,13 +12,13 @@ import numpy as np
 
 from eva.envs.layout import load_layout, optimal_return
 from eva.errors import UserError
+from eva.report.aggregate import mean_interval
 from eva.report.reading import FloatArray, RunRecord
 
 GRID_POINTS = 200
 WINDOW_SHARE = 0.05  # of a run's planned transitions: the trailing window of a curve
 FINAL_SHARE = 0.2  # of a run's transitions: what counts as its end
 BOOTSTRAP_SEEDS = 5  # from this many seeds on, the band is a bootstrap interval
-BOOTSTRAP_RESAMPLES = 1000
 COIN_MAZE = "eva/CoinMaze-v0"
 
 
@@ -65,11 +65,7 @@ class Variant:
         mean = curves.mean(axis=0)
         if len(curves) < BOOTSTRAP_SEEDS:
             return Band(mean, curves.min(axis=0), curves.max(axis=0))
-        picks = np.random.default_rng(0).integers(len(curves), size=(BOOTSTRAP_RESAMPLES, len(curves)))
-        # Each seed's share of each resample: one product instead of a (resamples, seeds, grid) array.
-        shares = np.stack([(picks == index).mean(axis=1) for index in range(len(curves))], axis=1)
-        low, high = np.quantile(shares @ curves, [0.025, 0.975], axis=0)
-        return Band(mean, low, high)
+        return Band(mean, *mean_interval(curves))
 
 
 @dataclass(frozen=True, eq=False)

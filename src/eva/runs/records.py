@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +25,8 @@ from eva.schema import flatten
 from eva.types import State
 
 _GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to, and cut back on resume
+_LEARNED = ("policy.safetensors", "memory.safetensors")
+_DRAFT = re.compile(r"\.[a-z]+\.(json|safetensors)\.\d+")  # what `write_whole` leaves if it is killed
 
 
 class RunDirectory:
@@ -52,17 +57,22 @@ class RunDirectory:
             self._lock.close()
             sentence = f"another process is training in {self.path}: wait for it or choose another --out."
             raise UserError(sentence) from None
+        with refusing_kindly(self.path):
+            for path in self.path.iterdir():
+                if _DRAFT.fullmatch(path.name):
+                    path.unlink()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is not None and self._files and self._read_status().get("state") == "running":
-            self._write_status("failed", error=f"{type(error).__name__}: {error}")
-        for file in self._files.values():
-            with refusing_kindly(self.path):
-                file.close()
-        if self._tensorboard is not None:
-            self._tensorboard.close()
-        self._lock.close()
+        told = nullcontext() if error is None else suppress(UserError)  # the first trouble is the one to tell
+        with told, refusing_kindly(self.path), ExitStack() as closing:  # all of it, though the disk be full
+            closing.callback(self._lock.close)
+            for file in self._files.values():
+                closing.callback(file.close)
+            if self._tensorboard is not None:
+                closing.callback(self._tensorboard.close)
+            if error is not None and self._files and self._read_status().get("state") == "running":
+                self._write_status("failed", error=f"{type(error).__name__}: {error}")
 
     @property
     def finished_step(self) -> int | None:
@@ -72,9 +82,13 @@ class RunDirectory:
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
         """Start the records of the run from its first step."""
+        write_whole(self.path / "config.json", self.config.to_json().encode())  # first: it makes the directory a run's
         self._write_status("running", 0)
-        write_whole(self.path / "config.json", self.config.to_json().encode())
         self._write_json("provenance.json", provenance)
+        with refusing_kindly(self.path):
+            for name in _LEARNED:
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
         self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
 
@@ -89,7 +103,7 @@ class RunDirectory:
         self.seconds = state["seconds"]
         self._write_status("running", state["step"])
         write_whole(self.path / "config.json", self.config.to_json().encode())
-        self._open("a")
+        self._open("a", state["step"])
 
     def get_state(self) -> State:
         """Return how far the records have come; they are on the disk when this returns."""
@@ -122,9 +136,10 @@ class RunDirectory:
                 file.flush()
         self._write_status("running", step)
         if self._tensorboard is not None:
-            for name, value in {**line, "steps_per_second": steps_per_second}.items():
-                if value is not None and name != "step":
-                    self._tensorboard.add_scalar(name, value, step)
+            with refusing_kindly(self.path):
+                for name, value in {**line, "steps_per_second": steps_per_second}.items():
+                    if value is not None and name != "step":
+                        self._tensorboard.add_scalar(name, value, step)
 
     def finish(self, agent: EVAAgent) -> None:
         """Save what was learned and what is remembered, and mark the run as finished."""
@@ -138,10 +153,11 @@ class RunDirectory:
         """Mark the run as stopped on request."""
         self._write_status("stopped", step)
 
-    def _open(self, mode: str) -> None:
+    def _open(self, mode: str, step: int = 0) -> None:
+        """Open the records for what comes after `step`."""
         with refusing_kindly(self.path):
             self._files = {name: (self.path / name).open(mode) for name in _GROWING}
-        self._tensorboard = _tensorboard_writer(self.path / "tensorboard")
+            self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
 
     def _read_status(self) -> dict[str, Any]:
         try:
@@ -170,11 +186,12 @@ def _refuse_foreign(path: Path, config: Config) -> None:
     if path.exists() and not path.is_dir():
         raise UserError(f"{path} is a file: choose a directory for --out.")
     with refusing_kindly(path):
-        if not path.exists() or not any(entry.name != ".lock" for entry in path.iterdir()):
+        names = [entry.name for entry in path.iterdir()] if path.exists() else []
+        if all(name == ".lock" or _DRAFT.fullmatch(name) for name in names):
             return
         if not (path / "config.json").exists():
             raise UserError(f"{path} is not empty and holds no run: choose another --out.")
-        text = (path / "config.json").read_text()
+        text = (path / "config.json").read_text(errors="replace")
     there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
     differing = [name for name in here if here[name] != there[name] and name not in NOT_IDENTITY]
     if differing:
@@ -184,10 +201,10 @@ def _refuse_foreign(path: Path, config: Config) -> None:
         )
 
 
-def _tensorboard_writer(path: Path) -> Any:
-    """Return a TensorBoard writer, or None where the extra `tb` is not installed."""
+def _tensorboard_writer(path: Path, step: int) -> Any:
+    """Return a TensorBoard writer for what comes after `step`, or None where the extra `tb` is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(path))
+    return SummaryWriter(str(path), purge_step=step + 1 if step else None)

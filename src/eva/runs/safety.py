@@ -71,16 +71,25 @@ class Safety:
 
     def check(self, metrics: Mapping[str, float | None]) -> None:
         """Stop a run whose loss or values have left all bounds, with a checkpoint apart from the good ones."""
-        loss, value = metrics.get("loss"), self._training.agent.largest_value.item()
-        bound = self._largest_sensible_value()
-        if (loss is None or math.isfinite(loss)) and value <= bound:
+        what = self._trouble(metrics.get("loss"))
+        if what is None:
             return
         path = self._store.save_apart(self._checkpoint(), "diverged")
-        what = f"the loss is {loss}" if loss is not None and not math.isfinite(loss) else f"|Q| has reached {value:g}"
         raise UserError(
             f"the run diverged at {self._training.agent.transitions:,} transitions: {what}, beyond any sensible value; "
             f"lower learner.learning_rate, or examine {path}."
         )
+
+    def _trouble(self, loss: float | None) -> str | None:
+        agent = self._training.agent
+        value = agent.largest_value.item()
+        if loss is not None and not math.isfinite(loss):
+            return f"the loss is {loss}"
+        if not math.isfinite(value) or value > self._largest_sensible_value():
+            return f"|Q| has reached {value:g}"
+        if not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
+            return "a parameter of the network is infinite or not a number"  # and no state has been valued by it yet
+        return None
 
     def _largest_sensible_value(self) -> float:
         reward_bound, discount = self._training.environment.spec.reward_bound, self._directory.config.learner.discount

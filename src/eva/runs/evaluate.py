@@ -1,0 +1,86 @@
+"""The paper's evaluation of single episodes: the same network and memory, with and without EVA (P28)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eva.agent.eva import EVAAgent
+from eva.build import build_environment, build_player
+from eva.config import Config
+from eva.errors import UserError
+from eva.runs.episodes import EpisodeTracker
+from eva.runs.loading import load_run
+from eva.types import Ints
+
+EPSILON = 0.05  # P28
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Single episodes played with one weight; episode i starts in the same state for every weight."""
+
+    nonparametric_weight: float
+    episode_returns: NDArray[np.float64]  # (n,)
+    episode_lengths: Ints  # (n,)
+    changed_share: float | None  # of the decisions that EVA made, how many it changed; None if it made none
+
+
+def evaluate(
+    run: Path | str, weights: Sequence[float], num_episodes: int, *, seed: int = 0, epsilon: float = EPSILON
+) -> list[Evaluation]:
+    """Play single episodes with each weight of Q_NP.
+
+    Network and memory are frozen, the value buffer is empty at each episode's start, planning is as in training, and
+    start states and random numbers are the same for every weight.
+
+    Args:
+        run: A finished run directory.
+        weights: Of Q_NP; 0 is the network alone.
+        num_episodes: Played with each weight.
+        seed: Of start states and exploration; no training seed gives the same.
+        epsilon: Probability of a random action.
+    """
+    if num_episodes < 1 or not all(0 <= weight <= 1 for weight in weights) or not 0 <= epsilon <= 1:
+        raise UserError("evaluate at least 1 episode, with weights and epsilon between 0 and 1.")
+    config, agent = load_run(run)
+    torch.set_num_threads(config.run.threads)
+    return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]
+
+
+def _evaluate(
+    config: Config, agent: EVAAgent, weight: float, num_episodes: int, seed: int, epsilon: float
+) -> Evaluation:
+    played = [_play(config, agent, weight, np.random.SeedSequence([seed, i]), epsilon) for i in range(num_episodes)]
+    decisions = sum(lengths for _, lengths, changed in played if changed is not None)
+    changed = sum(lengths * changed for _, lengths, changed in played if changed is not None)
+    return Evaluation(
+        nonparametric_weight=weight,
+        episode_returns=np.array([episode_return for episode_return, _, _ in played]),
+        episode_lengths=np.array([length for _, length, _ in played]),
+        changed_share=changed / decisions if decisions else None,
+    )
+
+
+def _play(
+    config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
+) -> tuple[float, int, float | None]:
+    """Play one episode; returns its return, its length, and the share of decisions that EVA changed."""
+    environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
+    one = replace(config.environment, num_environments=1)
+    environment = build_environment(replace(config, seed=environment_seed, environment=one))
+    player = build_player(config, agent, weight, epsilon, exploration_seed)
+    episodes = EpisodeTracker(1)
+    observations = environment.reset()
+    while True:
+        actions = player.act(observations)
+        player.plan()
+        outcome = environment.step(actions)
+        observations = outcome.observations
+        for episode in episodes.add(0, outcome):
+            return episode.episode_return, episode.episode_length, player.means.take().get("changed_share")

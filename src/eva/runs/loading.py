@@ -1,0 +1,52 @@
+"""From a finished run directory back to its agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from eva.agent.eva import EVAAgent
+from eva.build import build_agent, build_environment
+from eva.config import Config
+from eva.errors import UserError
+
+_REMEDY = "finish the run with 'eva train', or choose another"
+
+
+def load_run(path: Path | str, device: str = "cpu") -> tuple[Config, EVAAgent]:
+    """Return the configuration of a finished run and its agent, with what it learned and what it remembers.
+
+    Nothing in the files is executed. The agent's random generators and optimiser are new: to train on, use `train`.
+    """
+    path = Path(path)
+    config = load_config(path)
+    environment = build_environment(config)
+    agent = build_agent(config, environment.spec)
+    policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
+    try:
+        agent.learner.network.load_state_dict(policy)
+        agent.learner.target_network.load_state_dict(policy)
+        agent.replay.set_state({name: tensor.numpy() for name, tensor in memory.items()})
+    except (RuntimeError, KeyError, ValueError, TypeError):
+        raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
+    agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
+    return config, agent
+
+
+def load_config(path: Path) -> Config:
+    """Return the configuration of a run directory."""
+    try:
+        return Config.from_json((path / "config.json").read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"cannot read {path} ({reason}): {_REMEDY}.") from None
