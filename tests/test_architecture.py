@@ -25,7 +25,7 @@ ROOMS = {
     "build": BASE | {"agent", "config", "envs"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "schema"},
     "report": BASE | {"files", "envs.layout", "runs.names"},
-    "cli": BASE | {"config", "presets", "schema", "files", "runs", "report"},
+    "cli": BASE | {"config", "envs.layout", "presets", "schema", "files", "runs", "report"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }

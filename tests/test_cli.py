@@ -139,6 +139,15 @@ def test_a_map_without_free_cells_is_refused(capsys: pytest.CaptureFixture[str])
     refused([*TINY, "--maze.layout", "walls.txt"], capsys)
 
 
+def test_a_map_is_kept_with_the_run() -> None:
+    Path("room.txt").write_text("....\n.#..\n....\n")
+    assert main([*TINY, "--maze.layout", "room.txt", "--out", "run"]) == 0
+    Path("room.txt").unlink()
+    assert Config.from_json(Path("run/config.json").read_text()).maze.layout == "....\n.#..\n....\n"
+    assert main(["train", "--config", "run/config.json", "--out", "again"]) == 0
+    assert Path("run/episodes.csv").read_bytes() == Path("again/episodes.csv").read_bytes()
+
+
 def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     capsys.readouterr()
@@ -150,7 +159,8 @@ def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_directory_serves_one_process_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import fcntl, time; f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    hold = "f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    code = f"import fcntl, time; {hold}"
     Path("run").mkdir()
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

@@ -17,6 +17,7 @@ from typing import Annotated, Literal, TypeVar
 import tyro
 
 from eva.config import Config
+from eva.envs.layout import resolved
 from eva.errors import UserError, nearest_name
 from eva.presets import DESCRIPTIONS, for_environment, preset
 from eva.runs.stopping import StoppedError
@@ -122,6 +123,7 @@ def _train(arguments: list[str]) -> None:
         config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
     if asked.device is not None:
         config = replace(config, run=replace(config.run, device=asked.device))
+    config = replace(config, maze=replace(config.maze, layout=resolved(config.maze.layout)))
 
     from eva.runs.loop import train  # imports torch: not for --help
     from eva.runs.records import default_directory

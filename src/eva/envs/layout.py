@@ -85,6 +85,11 @@ class MazeLayout:
         return int(np.searchsorted(self.pixels, (row + 1) * (width + 2) + column + 1))
 
 
+def resolved(layout: str) -> str:
+    """Return a layout's name, or the text of the map where it is none: what a run depends on, not where it lay."""
+    return layout if layout in LAYOUTS else "\n".join(load_layout(layout).rows) + "\n"
+
+
 def load_layout(layout: str | MazeLayout) -> MazeLayout:
     """Return the layout that `layout` names, the one in that text file, or, given a newline, the map it spells.
 
