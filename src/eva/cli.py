@@ -12,11 +12,11 @@ from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import tyro
 
-from eva.config import Config
+from eva.config import Config, Device
 from eva.envs.layout import resolved
 from eva.errors import UserError, nearest_name
 from eva.presets import DESCRIPTIONS, for_environment, preset
@@ -53,7 +53,7 @@ class Train:
     """Gymnasium id of the environment (environment.id)."""
     weight: float | None = None
     """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
-    device: Literal["auto", "cpu", "cuda"] | None = None
+    device: Device | None = None
     """Where the network, the learner and the search run (run.device)."""
     out: Path | None = None
     """The run directory; by default runs/NAME[-HASH]/weight-W/seed-S. An unfinished run there goes on."""

@@ -17,6 +17,7 @@ from eva.errors import UserError
 from eva.schema import Count, CountOrZero, Positive, Share, Sizes, check, from_dict, to_dict
 
 MAZE_ID = "eva/CoinMaze-v0"
+Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = (
     "steps",
     "run.device",
@@ -85,8 +86,8 @@ class LearnerConfig:
     """Of Adam."""
     error: Literal["squared", "huber"] = "squared"
     """Between value and target (P15: squared in the maze, Huber on Atari)."""
-    target_period_updates: Count = 200
-    """Updates from one copy of the target network to the next."""
+    target_period_updates: Count = 50
+    """Updates from one copy of the target network to the next (paper: 50 on Atari; P48)."""
     learning_starts_transitions: Count = 1_000
     """No updates before."""
     update_period_steps: Count = 1
@@ -147,7 +148,7 @@ class EVAConfig:
 class RunConfig:
     """How the run is carried out and recorded."""
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Device = "auto"
     """Where the network, the learner and the search run."""
     threads: Count = 1
     """CPU threads of torch; part of what makes a run repeatable to the byte."""

@@ -25,7 +25,7 @@ _SMOKE = Config(
     name="smoke",
     steps=1_000,
     replay=ReplayConfig(replay_capacity=500),
-    learner=LearnerConfig(learning_starts_transitions=200, target_period_updates=50),
+    learner=LearnerConfig(learning_starts_transitions=200),
     exploration=ExplorationConfig(epsilon_decay_transitions=500),
     eva=EVAConfig(trajectory_length=10, value_buffer_capacity=100),
     run=RunConfig(metrics_period_transitions=100),
