@@ -84,6 +84,18 @@ def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> Non
     }
 
 
+def test_provenance_tells_who_went_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    first = json.loads(Path("run/provenance.json").read_text())
+    for steps in (400, 500):
+        assert main(["train", "smoke", "--steps", str(steps), "--out", "run"]) == 0
+    provenance = json.loads(Path("run/provenance.json").read_text())
+    continued = provenance.pop("continued")
+    assert provenance == first
+    assert [part["step"] for part in continued] == [300, 400]
+    assert set(first) < set(continued[0])
+
+
 def test_other_fields_hash_into_the_directory() -> None:
     assert main([*TINY, "--eva.trace", "n-step"]) == 0
     (directory,) = Path("runs").iterdir()

@@ -26,7 +26,10 @@ def test_presets_survive_json(name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        ({"eva": {"nonparametric_weight": 1.3}}, "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1."),
+        (
+            {"eva": {"nonparametric_weight": 1.3}},
+            "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1.",
+        ),
         ({"eva": {"nonparametric_weight": float("nan")}}, "eva.nonparametric_weight is nan"),
         ({"eva": {"nonparametric_weight": "0.4"}}, "eva.nonparametric_weight is '0.4', but must be a number"),
         ({"eva": {"nonparametric_weight": True}}, "eva.nonparametric_weight is True"),
@@ -88,5 +91,5 @@ def test_environments_without_a_preset_take_the_defaults() -> None:
 
 
 def test_unknown_preset_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="there is no preset 'maze-1-coins': did you mean 'maze-1-coin'?"):
+    with pytest.raises(UserError, match=r"there is no preset .maze-1-coins.: did you mean .maze-1-coin.\?"):
         preset("maze-1-coins")

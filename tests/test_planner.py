@@ -77,7 +77,7 @@ class PlannerCase:
                     start_only=config.value_buffer_entries == "start",
                     recompute=self._recompute if config.remembered_values == "recomputed" else None,
                 )
-        self.num_steps += 1
+        self.num_steps += bool(self.memory.reference.starts())  # P30: the clock stands still until there is something
 
     def assert_equal(self, queries: torch.Tensor, weight: float) -> None:
         """Compare what lies in the value buffers, in order, and the values that decisions are made with."""

@@ -22,7 +22,7 @@ from eva.agent.planner import Evaluate, Planner, Trace
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
-from eva.config import MAZE_ID, Config, EVAConfig
+from eva.config import MAZE_ID, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.envs.maze import VectorCoinMaze
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
@@ -176,6 +176,13 @@ def make_adjuster(
     """
     if config.remembered_values == "recomputed":
         raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
+    Config(  # refuses what is out of range
+        environment=EnvironmentConfig(num_environments=num_environments),
+        network=NetworkConfig(embedding_size=embedding_size),
+        replay=ReplayConfig(replay_capacity=memory_capacity),
+        learner=LearnerConfig(discount=discount),
+        eva=config,
+    )
     check_memory(memory_capacity, ReplayBuffer.bytes_per_slot((0,), np.dtype(np.uint8), embedding_size))
     place = resolve_device(device)
     memory = ReplayBuffer(memory_capacity, num_environments, None, np.dtype(np.uint8), embedding_size, place)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_MOST_NAMES = 20
+
 
 class UserError(Exception):
     """Bad input: the message is one sentence that says what to do (the command line exits with 2)."""
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:
-    """Return `did you mean 'x'?` for the name closest to `word`, or the list of names when none is close."""
+    """Return `did you mean 'x'?` for the name closest to `word`, or what to choose from when none is close."""
     known = sorted(names)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(known)}."
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"choose from {', '.join(known)}." if len(known) <= _MOST_NAMES else "check the spelling."

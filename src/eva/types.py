@@ -126,7 +126,7 @@ class RememberedTrajectory:
     actions: Ints  # (L,)
     rewards: Floats  # (L,)
     q_np: Floats  # (L, A) planned values; those of the actions taken are the backed-up ones
-    ages: Ints  # (L,) states stored since, over all environments
+    ages: Ints  # (L,) how many states ago each was stored, over all environments; 1 is the newest
 
     @property
     def backed_up(self) -> Floats:

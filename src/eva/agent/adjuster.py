@@ -69,6 +69,7 @@ class EphemeralValueAdjuster:
         self._num_rounds = 0
         self._rounds: dict[int, _Round] = {}
 
+    @torch.no_grad()
     def adjust(self, q_theta: Array, embeddings: Array, nonparametric_weight: float = 0.4) -> Array:
         """Return Q_EVA of the present states; Q_theta where nothing is planned yet (P24).
 
@@ -82,6 +83,7 @@ class EphemeralValueAdjuster:
         """
         if isinstance(q_theta, np.ndarray):
             return self.adjust(self._tensor(q_theta), self._tensor(embeddings), nonparametric_weight).cpu().numpy()
+        embeddings = embeddings.detach()
         q_eva = q_theta.clone()
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(embeddings[mine])
@@ -92,15 +94,19 @@ class EphemeralValueAdjuster:
     def plan(self, embeddings: Array, episode_starts: Bools) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.
 
+        While there is nothing to plan over, the clock stands still (P30).
+
         Args:
             embeddings: Of the present states, (E, D).
             episode_starts: Whether each is its episode's first, (E,).
         """
+        if self.memory.num_complete == 0:
+            return
         due = np.full(len(episode_starts), self.num_steps % self._plan_period_steps == 0)
         if self._plan_at_episode_start:
             due |= episode_starts
         self.num_steps += 1
-        if not due.any() or self.memory.num_complete == 0:
+        if not due.any():
             return
         (environments,) = due.nonzero()
         self._keep(self._planner.plan(self._tensor(embeddings)[environments]), environments)
@@ -124,13 +130,13 @@ class EphemeralValueAdjuster:
             truncated: (E,)
             last_embeddings: Of the states after the action, (E, D); needed where truncated.
         """
+        (lanes,) = (truncated & ~terminated).nonzero()
+        if len(lanes) > 0 and last_embeddings is None:
+            raise ValueError("pass last_embeddings where an episode is truncated")
         self.plan(embeddings, self._episode_starts)
         discounts = np.where(terminated, 0.0, self._discount)
         self.memory.append(None, actions, rewards, discounts, terminated, self._tensor(embeddings))
-        (lanes,) = truncated.nonzero()
-        if len(lanes) > 0:
-            if last_embeddings is None:
-                raise ValueError("pass last_embeddings where an episode is truncated")
+        if last_embeddings is not None and len(lanes) > 0:
             self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
         self._episode_starts = terminated | truncated
 

@@ -46,19 +46,17 @@ class Learner:
             "num_updates": self.num_updates,
         }
 
+    @torch.no_grad()
     def set_state(self, state: State) -> None:
         """Continue from there."""
         for name in ("network", "target_network"):
             parameters = {key: torch.as_tensor(value) for key, value in state[name].items()}
             getattr(self, name).load_state_dict(parameters)
         for name, parameter in self.network.named_parameters():
-            if name in state["optimiser"]:
-                averages = {key: torch.as_tensor(value) for key, value in state["optimiser"][name].items()}
-                # Like the parameter in memory, too: the fused step walks through both side by side.
-                self.optimiser.state[parameter] = {
-                    key: value.clone() if value.dim() == 0 else torch.empty_like(parameter).copy_(value)
-                    for key, value in averages.items()
-                }
+            for key, value in state["optimiser"].get(name, {}).items():
+                # Averages lie in memory like their parameter: the fused step walks through both side by side.
+                like = parameter[(0,) * parameter.dim()] if key == "step" else parameter
+                self.optimiser.state[parameter][key] = torch.empty_like(like).copy_(torch.as_tensor(value))
         self.num_updates = state["num_updates"]
 
     @torch.no_grad()

@@ -46,8 +46,8 @@ def evaluate(
         seed: Of start states and exploration; no training seed gives the same.
         epsilon: Probability of a random action.
     """
-    if num_episodes < 1 or not all(0 <= weight <= 1 for weight in weights) or not 0 <= epsilon <= 1:
-        raise UserError("evaluate at least 1 episode, with weights and epsilon between 0 and 1.")
+    if num_episodes < 1 or not weights or not all(0 <= share <= 1 for share in (*weights, epsilon)) or seed < 0:
+        raise UserError("evaluate at least 1 episode and 1 weight, weights and epsilon from 0 to 1, a seed from 0 on.")
     config, agent = load_run(run)
     torch.set_num_threads(config.run.threads)
     return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]

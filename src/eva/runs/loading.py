@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -10,21 +12,22 @@ from torch import Tensor
 
 from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
-from eva.config import Config
+from eva.config import Config, Device
 from eva.errors import UserError
 
 _REMEDY = "finish the run with 'eva train', or choose another"
 
 
-def load_run(path: Path | str, device: str = "cpu") -> tuple[Config, EVAAgent]:
+def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent]:
     """Return the configuration of a finished run and its agent, with what it learned and what it remembers.
 
     Nothing in the files is executed. The agent's random generators and optimiser are new: to train on, use `train`.
     """
     path = Path(path)
     config = load_config(path)
-    environment = build_environment(config)
-    agent = build_agent(config, environment.spec)
+    _refuse_unfinished(path)
+    spec = build_environment(config).spec
+    agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
     policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
     try:
         agent.learner.network.load_state_dict(policy)
@@ -42,6 +45,16 @@ def load_config(path: Path) -> Config:
         return Config.from_json((path / "config.json").read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """Refuse a run that goes on: its policy and memory, if there are any, are those of an earlier end."""
+    try:
+        state = json.loads((path / "status.json").read_text())["state"]
+    except (OSError, ValueError, KeyError, TypeError):
+        state = "unknown"
+    if state != "finished":
+        raise UserError(f"the run in {path} is not finished (its state is {state}): {_REMEDY}.")
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ import torch
 from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
 from eva.config import Config
+from eva.errors import UserError
 from eva.runs.display import Display
 from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
@@ -78,7 +79,7 @@ class Training:
         return "these environments cannot save their state: their running episodes are cut and new ones begin."
 
 
-def train(config: Config, path: Path, stream: TextIO | None = None, *, restart: bool = False) -> None:
+def train(config: Config, path: Path | str, stream: TextIO | None = None, *, restart: bool = False) -> None:
     """Train by `config` and record the run in the directory `path`.
 
     A run that is finished there is left as it is; one that is not, or that should go on for longer, goes on from its
@@ -91,6 +92,7 @@ def train(config: Config, path: Path, stream: TextIO | None = None, *, restart: 
         restart: Discard what is there of this run and begin anew.
     """
     stream = stream or sys.stderr
+    path = Path(path)
     directory = RunDirectory(path, config)
     finished = None if restart else directory.finished_step
     if finished is not None and finished >= config.steps:
@@ -101,8 +103,14 @@ def train(config: Config, path: Path, stream: TextIO | None = None, *, restart: 
         safety = Safety(training, directory)
         if restart:
             safety.discard()
-        if not safety.resume(display.say):
-            directory.begin(provenance(command(), config.run.threads, str(training.agent.device)))
+        origin = provenance(command(), config.run.threads, str(training.agent.device))
+        if not safety.resume(origin, display.say):
+            if finished is not None:
+                raise UserError(
+                    f"{path} is finished after {finished:,} transitions and has no checkpoint to go on from: "
+                    "choose another --out, or pass --restart to start over."
+                )
+            directory.begin(origin)
         with StopRequest() as stop:
             _run(training, directory, safety, display, stop)
     print(f"{path} is finished: {training.agent.transitions:,} transitions.", file=stream)

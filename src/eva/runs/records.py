@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import shutil
@@ -92,14 +93,16 @@ class RunDirectory:
         self._open("w")
         self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
 
-    def resume(self, state: State) -> None:
-        """Cut the records back to a checkpoint, so that each curve is one curve."""
+    def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
+        """Cut the records back to a checkpoint, so that each curve is one curve, and note who goes on from there."""
         for name in _GROWING:
             with refusing_kindly(self.path / name):
                 size = state["sizes"][name]
                 if (self.path / name).stat().st_size < size:
                     raise UserError(f"{self.path / name} has lost its end: restore it or start over with --restart.")
                 os.truncate(self.path / name, size)
+        origin = self._read_json("provenance.json")
+        self._write_json("provenance.json", {**origin, "continued": [*origin.get("continued", []), provenance]})
         self.seconds = state["seconds"]
         self._write_status("running", state["step"])
         write_whole(self.path / "config.json", self.config.to_json().encode())
@@ -126,7 +129,7 @@ class RunDirectory:
         if undeclared := set(metrics) - set(METRICS):
             raise ValueError(f"undeclared metrics: {sorted(undeclared)}")
         step = metrics["step"]
-        line = {name: metrics.get(name) for name in METRICS}
+        line = {name: _finite_or_none(metrics.get(name)) for name in METRICS}  # JSON has no NaN
         timing = {"step": step, "seconds": round(seconds, 3), "steps_per_second": round(steps_per_second, 1)}
         self.seconds = seconds
         with refusing_kindly(self.path):
@@ -160,11 +163,16 @@ class RunDirectory:
             self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
 
     def _read_status(self) -> dict[str, Any]:
+        status = self._read_json("status.json")
+        return status if isinstance(status.get("step"), int) else {}
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        """Return what a file says, or nothing where it is missing or damaged."""
         try:
-            status = json.loads((self.path / "status.json").read_text())
+            content = json.loads((self.path / name).read_text())
         except (OSError, ValueError):
             return {}
-        return status if isinstance(status, dict) and isinstance(status.get("step"), int) else {}
+        return content if isinstance(content, dict) else {}
 
     def _write_status(self, state: str, step: float | None = None, **more: str) -> None:
         if step is None:
@@ -173,6 +181,10 @@ class RunDirectory:
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         write_whole(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _finite_or_none(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def default_directory(config: Config, base: Config) -> Path:
@@ -192,7 +204,11 @@ def _refuse_foreign(path: Path, config: Config) -> None:
         if not (path / "config.json").exists():
             raise UserError(f"{path} is not empty and holds no run: choose another --out.")
         text = (path / "config.json").read_text(errors="replace")
-    there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
+    try:
+        there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
+    except UserError as error:
+        reason = str(error).rstrip(".")
+        raise UserError(f"cannot read {path / 'config.json'} ({reason}): restore it or choose another --out.") from None
     differing = [name for name in here if here[name] != there[name] and name not in NOT_IDENTITY]
     if differing:
         name = differing[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eva.errors import UserError
 from eva.runs.checkpoint import Checkpoint, CheckpointStore
@@ -36,7 +36,7 @@ class Safety:
         self._saved_seconds = time.monotonic()
         self._saved_transitions = 0
 
-    def resume(self, say: Callable[[str], None]) -> bool:
+    def resume(self, provenance: Mapping[str, Any], say: Callable[[str], None]) -> bool:
         """Go on from the newest good checkpoint; False where there is none."""
         loaded = self._store.load_newest(self._directory.config.identity)
         for warning in loaded.warnings:
@@ -44,7 +44,7 @@ class Safety:
         if loaded.checkpoint is None:
             return False
         state = unpack(loaded.checkpoint.arrays, loaded.checkpoint.plain)
-        self._directory.resume(state["records"])
+        self._directory.resume(state["records"], {"step": loaded.checkpoint.step, **provenance})
         say(f"{self._directory.path} goes on from {loaded.checkpoint.step:,} transitions.")
         sentence = self._training.set_state(state["training"])
         if sentence is not None:

@@ -1,0 +1,86 @@
+"""The examples run, stay short, and EVA is a few lines that can be taken out again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eva.agent.adjuster import EphemeralValueAdjuster
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+OWN_DQN = EXAMPLES / "own_dqn.py"
+STEPS = 500  # random actions give way to greedy ones, the network learns, and several rounds are planned
+MARK = re.compile(r"  # EVA$")
+
+
+def output(example: Path, directory: Path, *flags: str) -> str:
+    """Run an example as a user would, and return what it prints."""
+    command = [sys.executable, "-W", "error", str(example), *flags]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def own_dqn(source: str, **changed: Any) -> Callable[[list[str]], list[float]]:
+    """Return the example's `main`, with some of its constants changed."""
+    namespace: dict[str, Any] = {"__name__": "own_dqn"}
+    exec(compile(source, "own_dqn.py", "exec", dont_inherit=True), namespace)
+    namespace.update(EPSILON_DECAY=200, LEARNING_STARTS=100, **changed)
+    return namespace["main"]  # type: ignore[no-any-return]
+
+
+def without_eva(source: str) -> str:
+    return "".join(line for line in source.splitlines(keepends=True) if not MARK.search(line))
+
+
+def test_own_environment(tmp_path: Path) -> None:
+    printed = output(EXAMPLES / "own_environment.py", tmp_path).splitlines()
+    assert [line.partition(":")[0] for line in printed] == ["weight 0.0", "weight 0.4"]
+    returns = [float(line.split()[-1]) for line in printed]
+    assert max(returns) > 0.8, "it learned to walk to the end"
+    assert (tmp_path / "runs" / "corridor" / "policy.safetensors").exists()
+
+
+def test_own_dqn_as_a_command(tmp_path: Path) -> None:
+    printed = output(OWN_DQN, tmp_path, "--steps", "1000", "--weight", "0.4", "--seed", "1")
+    assert re.fullmatch(r"1,000 steps: mean return of the last 20 episodes [\d.]+\n", printed)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_dqn_is_one_short_file_and_eva_a_few_lines_of_it() -> None:
+    lines = OWN_DQN.read_text().splitlines()
+    assert 100 < len(lines) <= 170
+    assert 4 <= sum(bool(MARK.search(line)) for line in lines) <= 12
+    plain = without_eva(OWN_DQN.read_text())
+    assert not re.search(r"\beva\b|adjuster", plain), "all of EVA is marked"
+    imported = set(re.findall(r"^(?:import|from) (\w+)", plain, re.MULTILINE))
+    assert imported - set(sys.stdlib_module_names) == {"gymnasium", "numpy", "torch"}
+
+
+def test_weight_0_acts_as_without_eva_and_another_weight_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[int] = []
+    observe = EphemeralValueAdjuster.observe
+
+    def watched(self: EphemeralValueAdjuster, *arguments: Any) -> None:
+        observe(self, *arguments)
+        planned.append(len(self.value_buffers[0]))
+
+    monkeypatch.setattr(EphemeralValueAdjuster, "observe", watched)
+    source, flags = OWN_DQN.read_text(), ["--steps", str(STEPS), "--seed", "2"]
+    plain = own_dqn(without_eva(source))(flags)
+    assert planned == []
+    with_0 = own_dqn(source)([*flags, "--weight", "0"])
+    assert len(planned) == STEPS
+    assert planned[-1] > 200
+    with_1 = own_dqn(source)([*flags, "--weight", "1"])
+    assert len(plain) > 10
+    assert with_0 == plain
+    assert with_1 != plain
+    assert np.isfinite(with_1).all()
