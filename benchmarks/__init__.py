@@ -1,0 +1,1 @@
+"""Speed, measured as ratios of things that alternate in one run. Run by `make bench`."""
