@@ -221,6 +221,14 @@ def test_report_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     refused(["report"], capsys)
 
 
+def test_environments_must_tell_their_state_plainly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eva.envs.maze.VectorCoinMaze.get_state", lambda _: {"place": (1, 2)})
+    assert main([*TINY, "--out", "run"]) == 2
+    assert "let the environment's get_state return arrays and plain data." in capsys.readouterr().err
+
+
 def test_interruption_exits_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

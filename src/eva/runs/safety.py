@@ -65,7 +65,13 @@ class Safety:
     def save(self) -> None:
         """Checkpoint now, unless it would be of no use: see `check`."""
         self.check({})
-        self._store.save(self._checkpoint())
+        try:
+            self._store.save(self._checkpoint())
+        except ValueError as error:
+            sentence = (
+                f"the run cannot be saved ({error}): let get_state of the environment return arrays and plain data."
+            )
+            raise UserError(sentence) from None
         self._saved_seconds = time.monotonic()
         self._saved_transitions = self._training.agent.transitions
 

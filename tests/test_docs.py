@@ -1,0 +1,222 @@
+"""The documents say what is there: paths, commands, names, tests and ledger numbers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import eva.report.pages
+import eva.runs.evaluate
+import eva.runs.loop
+from eva.cli import main
+from eva.config import Config
+from eva.schema import flatten, from_dict
+
+ROOT = Path(__file__).parents[1]
+README, PAPER = ROOT / "README.md", ROOT / "docs" / "paper.md"
+GUIDES = [README, ROOT / "docs" / "getting-started.md", ROOT / "docs" / "api.md"]
+EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
+DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+EACH_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+ROOMS = {"src", "tests", "docs", "examples", "benchmarks", "results", ".github", ".ci"}
+FIELDS = {name for name, _ in flatten(Config())}
+SECTIONS = {name.partition(".")[0] for name in FIELDS}
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def blocks(text: str, language: str | None = None) -> list[str]:
+    """Return the fenced code blocks, all or those of one language."""
+    return [code for marked, code in FENCE.findall(text) if language in (None, marked)]
+
+
+def spans(text: str) -> list[str]:
+    """Return what stands in backticks outside fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+
+
+def paths(text: str) -> list[str]:
+    """Return the spans that look like paths of this repository, without the test behind `::`."""
+    names = [span.partition("::")[0] for span in spans(text)]
+    plain = [name for name in names if re.fullmatch(r"[\w./-]+", name)]
+    inside = [name for name in plain if "/" in name and name.split("/")[0] in ROOMS]
+    return inside + [name for name in plain if "/" not in name and name.endswith((".md", ".toml", ".cff"))]
+
+
+def links(text: str) -> list[str]:
+    """Return the targets of links within the repository."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text))
+    return [target.partition("#")[0] for target in targets if not re.match(r"https?:|mailto:|#", target)]
+
+
+def commands(text: str, program: str) -> list[list[str]]:
+    """Return the arguments of each call of a program in fenced blocks; a shell variable stands for 0."""
+    lines = "\n".join(blocks(text)).replace("\\\n", " ").splitlines()
+    parts = [part.strip().removeprefix("$ ") for line in lines for part in re.split(r"[;&|]+|\bdo\b", line)]
+    calls = [re.sub(r"\$\w+", "0", part) for part in parts if re.match(rf"(\S*/)?{program}(\s|$)", part)]
+    return [shlex.split(call, comments=True)[1:] for call in calls]
+
+
+def ledger() -> list[list[str]]:
+    """Return the rows of the ledger: number, the paper says, we do, why, switch, test."""
+    rows = [line.strip("| ").split(" | ") for line in PAPER.read_text().splitlines() if re.match(r"\| P\d+ \|", line)]
+    assert rows
+    return rows
+
+
+def resolve(name: str) -> Any:
+    """Import a dotted name as far as there are modules, then follow attributes."""
+    parts = name.split(".")
+    thing: Any = importlib.import_module(parts[0])
+    for i, part in enumerate(parts[1:], start=2):
+        if not hasattr(thing, part):
+            importlib.import_module(".".join(parts[:i]))
+        thing = getattr(thing, part)
+    return thing
+
+
+def test_the_collectors_find_what_they_look_for() -> None:
+    text = (
+        "`src/x.py` [b](docs/y.md#z) `tests/a.py::test_b` [w](https://w.org)\n"
+        "```sh\n$ eva train a \\\n  --seed $s  # note\nfor w in 0 1; do .venv/bin/eva report runs; done\n```\n"
+        "```python\n1 / 0\n```\n"
+    )
+    assert paths(text) == ["src/x.py", "tests/a.py"]
+    assert links(text) == ["docs/y.md"]
+    assert commands(text, "eva") == [["train", "a", "--seed", "0"], ["report", "runs"]]
+    assert blocks(text, "python") == ["1 / 0\n"]
+    with pytest.raises(ModuleNotFoundError):
+        resolve("eva.agent.nothing")
+
+
+@EACH_DOCUMENT
+def test_paths_exist(document: Path) -> None:
+    text = document.read_text()
+    assert paths(text) + links(text)
+    assert [path for path in paths(text) if not (ROOT / path).exists()] == []
+    assert [link for link in links(text) if not (document.parent / link).exists()] == []
+
+
+@EACH_DOCUMENT
+def test_dotted_names_exist(document: Path) -> None:
+    for span in spans(document.read_text()):
+        name = span.split(" = ")[0]
+        if re.fullmatch(r"\w+(\.\w+)+", name) and name.split(".")[0] in SECTIONS and not name.endswith(".py"):
+            assert name in FIELDS or resolve(name) is not None
+
+
+def test_the_paper_names_functions_oracles_and_tests() -> None:
+    rows = [line for line in PAPER.read_text().splitlines() if re.match(r"\| (Eq|Algorithm|Section)", line)]
+    numbered = " ".join(row.split("|")[1] for row in rows)
+    equations = ["Eq. 1", "Eq. 2", "Eq. 3", "Eqs. 4 and 5", "Eq. 6", "Eq. 7"]
+    for thing in equations + [f"Algorithm {i}" for i in range(1, 5)]:
+        assert thing in numbered
+    for row in rows:
+        assert "not implemented yet" in row or ("`eva." in row and "::test_" in row), row
+
+
+def test_named_tests_exist() -> None:
+    named = [span for document in DOCUMENTS for span in spans(document.read_text()) if "::" in span]
+    assert len(named) > 50
+    for test in named:
+        file, _, name = test.partition("::")
+        functions = {x.name for x in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(x, ast.FunctionDef)}
+        assert name in functions, test
+
+
+def test_ledger_has_no_gaps_and_every_row_is_pinned_or_says_why_not() -> None:
+    assert [row[0] for row in ledger()] == [f"P{i}" for i in range(1, len(ledger()) + 1)]
+    for row in ledger():
+        assert len(row) == 6, row
+        assert all(row)
+        assert re.search(r"::test_|with Atari|not yet|nothing to test", row[5]), row
+
+
+def test_ledger_values_are_the_configs() -> None:
+    """`field = value` is the default under "we do", and another allowed value under "switch"."""
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for _, _, we_do, _, switch, _ in ledger():
+        for column, is_default in ((we_do, True), (switch, False)):
+            for section, name, text in re.findall(r"`(\w+)\.(\w+) = ([^`]+)`", column):
+                value = json.loads(text) if re.match(r"[\d\[]|true|false", text) else text
+                config = from_dict(Config, {section: {name: value}})
+                assert (config == Config()) == is_default, f"{section}.{name} = {text}"
+                found[is_default].append(name)
+    assert len(found[True]) > 20
+    assert len(found[False]) > 5
+
+
+def test_cited_numbers_are_in_the_ledger() -> None:
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *DOCUMENTS, ROOT / "CHANGELOG.md"]
+    cited = {number for file in files for number in re.findall(r"\bP\d+\b", file.read_text())}
+    assert {"P1", "P5", "P22"} <= cited
+    assert cited <= {row[0] for row in ledger()}
+
+
+def test_readme_is_short() -> None:
+    assert 20 < len(README.read_text().splitlines()) < 150
+
+
+@EACH_GUIDE
+def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(eva.runs.loop, "train", lambda *_, **__: done.append("train"))
+    monkeypatch.setattr(eva.runs.evaluate, "evaluate", lambda *_, **__: done.append("evaluate") or [])
+    monkeypatch.setattr(
+        eva.report.pages, "write_report", lambda *_: done.append("report") or SimpleNamespace(verdict="", html="")
+    )
+    calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
+    assert calls or document.name == "api.md"
+    for arguments in calls:
+        assert arguments[0] in {"train", "evaluate", "report", "presets"}, "stub this command above"
+        if "--config" in arguments:
+            file = Path(arguments[arguments.index("--config") + 1])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(Config().to_json())
+        assert main(arguments) == 0, arguments
+    assert done == [arguments[0] for arguments in calls if arguments[0] != "presets"]
+
+
+@EACH_DOCUMENT
+def test_make_targets_exist(document: Path) -> None:
+    targets = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = document.read_text()
+    calls = commands(text, "make") + [span.split()[1:] for span in spans(text) if span.startswith("make ")]
+    assert calls or document.parent.name == "docs"
+    assert {word for call in calls for word in call if "=" not in word and not word.startswith("-")} <= targets
+
+
+@EACH_GUIDE
+def test_python_of_the_guides_runs(document: Path, tmp_path: Path) -> None:
+    """Each block goes on where the one before ended."""
+    code = "\n".join(blocks(document.read_text(), "python"))
+    assert code or document == README
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_configuration_page_is_generated_and_complete() -> None:
+    script = ROOT / "docs" / "generate_configuration.py"
+    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['page'](), end=''); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code, script], capture_output=True, text=True, check=True)
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert page == done.stdout, "stale: run python docs/generate_configuration.py"
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert {row[0].strip("`") for row in rows} == FIELDS
+    assert len(rows) == len(FIELDS)
+    assert all(len(row) == 4 and all(row) for row in rows)
+
+
+def test_every_page_of_the_docs_can_be_reached() -> None:
+    linked = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document.read_text())}
+    assert {path for path in DOCUMENTS if path.parent.name == "docs"} <= linked
