@@ -84,12 +84,11 @@ class EphemeralValueAdjuster:
         if isinstance(q_theta, np.ndarray):
             return self.adjust(self._tensor(q_theta), self._tensor(embeddings), nonparametric_weight).cpu().numpy()
         embeddings = embeddings.detach()
-        q_eva = q_theta.clone()
+        q_eva = []
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(embeddings[mine])
-            if recall is not None:
-                q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
-        return q_eva
+            q_eva.append(q_theta[mine] if recall is None else mix(q_theta[mine], recall.q_np, nonparametric_weight))
+        return torch.cat(q_eva)
 
     def plan(self, embeddings: Array, episode_starts: Bools) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.

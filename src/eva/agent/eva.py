@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.replay import ReplayBuffer
-from eva.types import Bools, Explanation, Ints, Observations, State, StepOutcome
+from eva.types import Bools, Explanation, Floats, Ints, Observations, State, StepOutcome
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class EVAAgent:
         self.num_steps = 0
         self.transitions = 0
         self.means = RunningMeans()
-        self.largest_value = torch.zeros((), device=device)  # of |Q_theta| over all states acted in
+        self.largest_value = 0.0  # of |Q_theta| over all states acted in
         self._discount = discount
         self._batch_size = batch_size
         self._learning_starts_transitions = learning_starts_transitions
@@ -95,15 +96,16 @@ class EVAAgent:
     def act(self, observations: Observations) -> Ints:
         """Choose an action in every environment, (E,), for observations (E, ...)."""
         q_theta, h = self.learner.network(torch.from_numpy(observations).to(self.device))
-        greedy = q_theta.argmax(dim=1)
-        if self.weight > 0:
-            q_eva = self.adjuster.adjust(q_theta, h, self.weight)
-            adjusted_greedy = q_eva.argmax(dim=1)
+        values = q_theta.cpu().numpy()
+        greedy = values.argmax(axis=1)
+        weight = self.weight
+        if weight > 0:
+            adjusted_greedy = self.adjuster.adjust(q_theta, h, weight).cpu().numpy().argmax(axis=1)
             self.means.add("changed_share", greedy != adjusted_greedy)
             greedy = adjusted_greedy
-        self.means.add("value", q_theta.amax(dim=1))
-        self.largest_value = torch.maximum(self.largest_value, q_theta.abs().amax())  # NaN stays
-        actions = self.exploration(greedy.cpu().numpy(), self.transitions)
+        self.means.add("value", values.max(axis=1))
+        self.largest_value = float(np.maximum(self.largest_value, np.abs(values).max()))  # NaN stays
+        actions = self.exploration(greedy, self.transitions)
         self._decision = _Decision(observations, h, actions)
         return actions
 
@@ -164,7 +166,7 @@ class EVAAgent:
         self.num_steps, self.transitions = state["num_steps"], state["transitions"]
         self._episode_starts = state["episode_starts"]
         self.means.set_state(state["means"])
-        self.largest_value = torch.as_tensor(state["largest_value"], device=self.device)
+        self.largest_value = float(state["largest_value"])
 
     @torch.no_grad()
     def cut_episodes(self, observations: Observations) -> None:
@@ -205,16 +207,17 @@ class EVAAgent:
 
 
 class RunningMeans:
-    """Means over what happened since they were last taken; the sums stay on the device until then."""
+    """Means over what happened since they were last taken; sums of tensors stay on the device until then."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
+        self._sums: dict[str, Tensor | float] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, name: str, values: Tensor) -> None:
+    def add(self, name: str, values: Tensor | Floats | Bools) -> None:
         """Count each of `values` under `name`."""
-        self._sums[name] = self._sums.get(name, 0.0) + values.double().sum()
-        self._counts[name] = self._counts.get(name, 0) + values.numel()
+        total = values.sum(dtype=torch.float64) if isinstance(values, Tensor) else float(np.sum(values, dtype=float))
+        self._sums[name] = self._sums.get(name, 0.0) + total
+        self._counts[name] = self._counts.get(name, 0) + math.prod(values.shape)
 
     def get_state(self) -> State:
         """Return the sums and counts so far."""
@@ -222,11 +225,11 @@ class RunningMeans:
 
     def set_state(self, state: State) -> None:
         """Continue from there."""
-        self._sums = {name: torch.as_tensor(each["sum"]) for name, each in state.items()}
+        self._sums = {name: torch.as_tensor(each["sum"], dtype=torch.float64) for name, each in state.items()}
         self._counts = {name: each["count"] for name, each in state.items()}
 
     def take(self) -> dict[str, float]:
         """Return the mean of each name that was counted, and begin anew."""
-        means = {name: self._sums[name].item() / count for name, count in self._counts.items()}
+        means = {name: float(self._sums[name]) / count for name, count in self._counts.items()}
         self._sums, self._counts = {}, {}
         return means

@@ -31,7 +31,8 @@ class Learner:
     def __init__(self, network: QNetwork, *, learning_rate: float, error: str, target_period_updates: int) -> None:
         self.network = network
         self.target_network = copy.deepcopy(network).requires_grad_(False)
-        self.optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
+        self._parameters = list(network.parameters())
+        self.optimiser = torch.optim.Adam(self._parameters, lr=learning_rate, fused=True)
         self.num_updates = 0
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
@@ -71,7 +72,8 @@ class Learner:
         targets = self.targets(batch)
         q, _ = self.network(batch.observations)
         loss = self._error(q.gather(1, batch.actions[:, None])[:, 0], targets)
-        self.optimiser.zero_grad(set_to_none=False)
+        for parameter in self._parameters:  # as zero_grad does, without its bookkeeping
+            parameter.grad = None
         loss.backward()
         self.optimiser.step()
         self.num_updates += 1

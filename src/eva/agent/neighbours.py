@@ -9,7 +9,7 @@ from torch import Tensor
 from eva.types import Bools, Floats, Ints
 
 _UNIT_ROUNDOFF = 2.0**-24  # of float32
-_UNDERFLOW = 1e-34  # what products too small for float32 can add up to
+_SHORTEST = 1e-14  # a length below which the products are too small for float32
 _CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
 
 
@@ -27,7 +27,7 @@ class NeighbourIndex:
         self.norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
         self.born = torch.full((capacity,), -1, dtype=torch.int64, device=device)  # the larger the newer
         self.num_written = 0
-        self._largest_norm = torch.zeros((), device=device)  # of all norms so far
+        self._longest = torch.full((), _SHORTEST, device=device)  # the length of the longest key so far
 
     def write(self, places: Tensor, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
@@ -39,10 +39,10 @@ class NeighbourIndex:
 
     def admit(self, places: Tensor) -> None:
         """Let the keys at these places be found from now on."""
-        norms = self.keys[places].double().square().sum(dim=1).float()
-        self.norms.index_copy_(0, places, norms)
+        lengths = torch.linalg.vector_norm(self.keys[places], dim=1)
+        self.norms.index_copy_(0, places, lengths.square())
         if len(places) > 0:
-            self._largest_norm = torch.maximum(self._largest_norm, norms.max())
+            self._longest = torch.maximum(self._longest, lengths.amax())
 
     def restore(self, keys: Tensor | Floats, born: Tensor | Ints, num_written: int, admitted: Bools) -> None:
         """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
@@ -71,35 +71,39 @@ class NeighbourIndex:
             Places and squared distances (float64), nearest first, (E, k) each.
         """
         scores = torch.addmm(self.norms, queries, self.keys.T, alpha=-2)  # (E, N): the squared distance less |q|^2
-        limits = self._kth_smallest(scores, k) + 2 * self._rounding_margin(queries)
+        near = scores <= self._limits(queries, self._kth_smallest(scores, k))
         found = [
-            self._order(query, (row <= limit).nonzero()[:, 0], k)
-            for query, row, limit in zip(queries, scores, limits, strict=True)
+            self._order(query, row.nonzero()[:, 0], k)
+            for query, row in zip(queries.double().cpu().numpy(), near, strict=True)
         ]
-        return torch.stack([places for places, _ in found]), torch.stack([distances for _, distances in found])
+        places, distances = (np.stack(each) for each in zip(*found, strict=True))
+        return torch.as_tensor(places, device=near.device), torch.as_tensor(distances, device=near.device)
 
     @staticmethod
     def _kth_smallest(scores: Tensor, k: int) -> Tensor:
         if k == 0:
-            return scores.new_full((len(scores),), -torch.inf)
-        return scores.topk(k, dim=1, largest=False).values.amax(dim=1)
+            return scores.new_full((len(scores), 1), -torch.inf)
+        return scores.topk(k, dim=1, largest=False).values[:, -1:]
 
-    def _rounding_margin(self, queries: Tensor) -> Tensor:
-        """Bound the error of each query's scores, (E,).
+    def _limits(self, queries: Tensor, kth: Tensor) -> Tensor:
+        """Return the scores, (E, 1), beyond which rounding cannot have kept a key out of the first k.
 
-        A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed; the norms and
-        the final subtraction add a few u |x|^2. The direct distance itself is rounded, to float64.
+        A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
+        the subtraction adds a few u, the direct distance in float64 next to nothing. So each score is off by less than
+        (D + 8) u (|x| + |q|)^2.
+
+        Args:
+            queries: (E, D).
+            kth: The k-th smallest score of each, (E, 1).
         """
-        terms = 1.01 * (queries.shape[1] + 8)
-        lengths = queries.norm(dim=1)
-        products = self._largest_norm + 2 * self._largest_norm.sqrt() * lengths
-        margin: Tensor = terms * (_UNIT_ROUNDOFF * products + _UNIT_ROUNDOFF**2 * lengths**2) + _UNDERFLOW
-        return margin
+        relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFF
+        lengths = self._longest + torch.linalg.vector_norm(queries, dim=1, keepdim=True)
+        return torch.addcmul(kth, lengths, lengths, value=2 * relative)
 
-    def _order(self, query: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Sort candidates by their distance in float64, ties newest first, and keep k."""
-        query = query.double()
-        distances = torch.cat([(self.keys[chunk] - query).square().sum(dim=1) for chunk in candidates.split(_CHUNK)])
-        order = np.lexsort((-self.born[candidates].cpu().numpy(), distances.cpu().numpy()))[:k]
-        first = torch.as_tensor(order, device=candidates.device)
-        return candidates[first], distances[first]
+    def _order(self, query: Floats, candidates: Tensor, k: int) -> tuple[Ints, Floats]:
+        """Sort candidates by their distance in float64, ties newest first, and keep k. They are few: on the host."""
+        distances = np.concatenate(
+            [np.square(self.keys[chunk].cpu().numpy() - query).sum(axis=1) for chunk in candidates.split(_CHUNK)]
+        )
+        order = np.lexsort((-self.born[candidates].cpu().numpy(), distances))[:k]
+        return candidates.cpu().numpy()[order], distances[order]

@@ -136,13 +136,13 @@ class ReplayBuffer:
 
     def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
         """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
-        newest = self._slots(lanes, self.lane_counts[lanes] - 1)
+        counts = self.lane_counts[lanes]
+        newest, slots = self._slots(lanes, counts - 1), self._slots(lanes, counts)
         self._set_complete(newest[self.kinds[newest] == STEP])
-        slots = self._slots(lanes, self.lane_counts[lanes])
         self.num_complete -= int(self.complete[slots].sum())
         self.complete[slots] = False
         self.index.write(torch.as_tensor(slots, device=self._device), embeddings)
-        self.lane_counts[lanes] += 1
+        self.lane_counts[lanes] = counts + 1
         return slots
 
     def _slots(self, lanes: Ints, counts: Ints) -> Ints:

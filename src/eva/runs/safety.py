@@ -88,7 +88,7 @@ class Safety:
 
     def _trouble(self, loss: float | None) -> str | None:
         agent = self._training.agent
-        value = agent.largest_value.item()
+        value = agent.largest_value
         if loss is not None and not math.isfinite(loss):
             return f"the loss is {loss}"
         if not math.isfinite(value) or value > self._largest_sensible_value():
