@@ -18,7 +18,7 @@ demo: $(STAMP)  ## train DQN and EVA on the maze, two runs at a time, and compar
 	@$(BIN)/eva report $(DEMO)
 
 $(DEMO_RUNS): $(STAMP)
-	@$(BIN)/eva train maze-1-coin --steps $(DEMO_STEPS) --out $@ \
+	@TTY_COMPATIBLE=0 $(BIN)/eva train maze-1-coin --device cpu --steps $(DEMO_STEPS) --out $@ \
 	  --weight $(patsubst weight-%,%,$(notdir $(patsubst %/,%,$(dir $@)))) --seed $(patsubst seed-%,%,$(notdir $@))
 
 test: check  ## the fast suite
@@ -32,8 +32,11 @@ check: $(STAMP)  ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(STAMP)  ## measure speed
+bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.step_parts
+	$(BIN)/python -m benchmarks.maze_peers
+	$(BIN)/python -m benchmarks.planner_cost
+	$(BIN)/python -m benchmarks.checkpoints
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -12,20 +12,21 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "eva"
 
 # Each room, and the rooms that it may import from.
-BASE = {"errors", "types"}
+BASE = {"errors", "ids", "types"}
 ROOMS = {
     "errors": set[str](),
+    "ids": set[str](),
     "types": set[str](),
     "schema": {"errors"},
     "files": {"errors"},
-    "config": {"errors", "schema"},
+    "config": {"errors", "ids", "schema"},
     "presets": {"config", "errors"},
     "agent": BASE,
     "envs": BASE,
     "build": BASE | {"agent", "config", "envs"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "schema"},
-    "report": BASE | {"files", "envs.layout", "runs.names"},
-    "cli": BASE | {"config", "envs.layout", "presets", "schema", "files", "runs", "report"},
+    "report": BASE | {"config", "files", "envs.layout", "runs.names"},
+    "cli": BASE | {"build", "config", "presets", "schema", "files", "runs", "report"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }

@@ -74,6 +74,37 @@ def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> No
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
 
 
+def test_a_preset_and_a_file_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.json").write_text(Config().to_json())
+    assert "give one of them" in refused(["train", "smoke", "--config", "config.json"], capsys)
+
+
+def test_flags_are_checked_against_the_configuration_they_change() -> None:
+    sizes = {"channels": "4", "filter-sizes": "2", "strides": "1"}
+    three = [word for name, size in sizes.items() for word in (f"--network.{name}", size, size, size)]
+    assert main([*TINY, *three, "--out", "first"]) == 0
+    flags = ["--network.channels", "8", "8", "8", "--out", "second"]
+    assert main(["train", "--config", "first/config.json", *flags]) == 0
+
+
+def test_a_diverging_run_stops_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--learner.learning-rate", "1e30", "--run.metrics-period-transitions", "1000", "--out", "run"]
+    assert main(["train", "smoke", *flags]) == 2
+    assert "the run diverged at" in capsys.readouterr().err
+    assert list(Path("run/checkpoints").glob("diverged-step-*"))
+
+
+def test_modules_beside_the_command_are_found(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Beside-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=9)\n"
+    )
+    eva = Path(sys.executable).with_name("eva")
+    flags = ["--env", "beside:Beside-v0", "--steps", "20", "--out", "run"]
+    done = subprocess.run([eva, "train", *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
@@ -130,7 +161,6 @@ def test_train_any_gymnasium_environment() -> None:
         (["--env", "Blackjack-v1"], "an image or a vector"),
         (["smoke", "--network.filter-sizes", "9", "9"], "convolutions do not fit"),
         (["smoke", "--replay.replay-capacity", "1000000000"], "GB of memory are free"),
-        (["smoke", "--config", "config.json"], "give one of them"),
         (["--config", "none.json"], "cannot read none.json"),
         (["smoke", "--out", "/proc/nowhere/run"], "cannot write /proc/nowhere/run"),
     ],

@@ -11,8 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from eva.envs.layout import MazeLayout, load_layout
-from eva.envs.maze import ENVIRONMENT_ID, CoinMaze, VectorCoinMaze
+from eva.envs.maze import CoinMaze, VectorCoinMaze
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 from eva.types import StepOutcome
 from tests.reference.maze import ReferenceMaze
 
@@ -205,8 +206,8 @@ def test_spec_describes_the_observations():
 
 def test_gymnasium_accepts_the_environment():
     for num_coins in (1, 4):
-        check_env(gymnasium.make(ENVIRONMENT_ID, num_coins=num_coins, render_mode="rgb_array").unwrapped)
-    assert gymnasium.spec(ENVIRONMENT_ID).max_episode_steps is None
+        check_env(gymnasium.make(MAZE_ID, num_coins=num_coins, render_mode="rgb_array").unwrapped)
+    assert gymnasium.spec(MAZE_ID).max_episode_steps is None
 
 
 def test_seeds_decide_the_start():

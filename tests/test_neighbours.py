@@ -160,3 +160,15 @@ def test_distances_that_tie_in_float64_go_to_the_newest() -> None:
     """A query so far away that the keys' differences drown in rounding."""
     indices, _ = search(torch.tensor([[1e-20], [2e-20]]), np.array([1, 0]), torch.tensor([[1.0]]), 1)
     assert indices.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(precision: str) -> None:
+    generator = np.random.default_rng(0)
+    keys, queries = (single(30 + generator.standard_normal((n, 32))) for n in (500, 3))
+    torch.set_float32_matmul_precision(precision)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert_brute_force(keys, generator.permutation(500), queries, 7)
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -577,10 +577,10 @@ def resumed_training(config: Config, path: Path) -> Training:
 def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
     path = tmp_path / "run"
     if cause == "reward":
-        config, what = gymnasium_config("tests/BrokenDrift-v0", 1), "the loss is nan"
+        config, what = gymnasium_config("tests/BrokenDrift-v0", 1), "|Q| has reached nan"
     else:
         config = run_config(learner={"learning_rate": 1e6, "learning_starts_transitions": 45})
-        what = "the loss is "
+        what = "|Q| has reached "
     sentences = []
     for _ in range(2):  # the second time, it goes on from what was good, and ends the same
         assert main(command(config, path)) == 2

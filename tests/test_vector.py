@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
-from eva.envs.maze import ENVIRONMENT_ID
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 
 VECTOR = Box(-np.inf, np.inf, (2,), np.float32)
 
@@ -157,8 +157,8 @@ def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() 
     [
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
         ("CartPole-v99", "did you mean 'CartPole-v1'"),
-        ("eva/CoinMase-v0", f"did you mean '{ENVIRONMENT_ID}'"),
-        ("zzzzzz-v0", "choose from Acrobot-v1"),
+        ("eva/CoinMase-v0", f"did you mean '{MAZE_ID}'"),
+        ("zzzzzz-v0", "check the spelling"),
         ("not an id!", "not an id!"),
         ("no_such_module:Thing-v0", "no_such_module"),
     ],

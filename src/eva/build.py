@@ -22,10 +22,12 @@ from eva.agent.planner import Evaluate, Planner, Trace
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
-from eva.config import MAZE_ID, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
+from eva.config import Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
+from eva.envs.layout import resolved
 from eva.envs.maze import VectorCoinMaze
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories, VectorEnvironment
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
@@ -36,6 +38,11 @@ def generators(seed: int) -> dict[str, np.random.Generator]:
     """Return one independent random generator for each component."""
     children = np.random.SeedSequence(seed).spawn(len(_STREAMS))
     return {name: np.random.default_rng(child) for name, child in zip(_STREAMS, children, strict=True)}
+
+
+def resolve(config: Config) -> Config:
+    """Return `config` with the text of its map instead of a path, so that a run depends on nothing but itself."""
+    return replace(config, maze=replace(config.maze, layout=resolved(config.maze.layout)))
 
 
 def build_environment(config: Config) -> VectorEnvironment:

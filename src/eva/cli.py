@@ -17,7 +17,6 @@ from typing import Annotated, TypeVar
 import tyro
 
 from eva.config import Config, Device
-from eva.envs.layout import resolved
 from eva.errors import UserError, nearest_name
 from eva.presets import DESCRIPTIONS, for_environment, preset
 from eva.runs.stopping import StoppedError
@@ -86,11 +85,13 @@ class Report:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories, or folders that contain some."""
     out: Path | None = None
-    """Folder for the report; by default the one that the runs have in common."""
+    """Folder for the report; by default the one given, or that the runs have in common if several are."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # modules of the user's, beside which the command is run
     command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if command in ("-h", "--help"):
         print(USAGE, end="")
@@ -103,6 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"eva: {error}", file=sys.stderr)
         return 2
     except StoppedError as stopped:
+        print(f"eva: {stopped}; the same command goes on from here.", file=sys.stderr)
         return stopped.exit_code
     except KeyboardInterrupt:
         return 130
@@ -113,9 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _train(arguments: list[str]) -> None:
-    first = _parse(Train, arguments, Train(Config()))  # to learn where to start from
-    base = _base(first)
+    file = _value_of("--config", arguments)
+    # Without a file, a first pass tells which preset or environment to start from.
+    base = _read_config(Path(file)) if file else _base(_parse(Train, arguments, Train(Config())))
     asked = _parse(Train, arguments, Train(base))
+    if asked.preset is not None and asked.config_file is not None:
+        raise UserError("a preset and --config are two places to start from: give one of them.")
     config = asked.config
     if asked.env is not None:
         config = replace(config, environment=replace(config.environment, id=asked.env))
@@ -123,26 +128,37 @@ def _train(arguments: list[str]) -> None:
         config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
     if asked.device is not None:
         config = replace(config, run=replace(config.run, device=asked.device))
-    config = replace(config, maze=replace(config.maze, layout=resolved(config.maze.layout)))
 
-    from eva.runs.loop import train  # imports torch: not for --help
+    from eva.build import resolve  # imports torch: not for --help
+    from eva.runs.loop import train
     from eva.runs.records import default_directory
 
+    config = resolve(config)
     train(config, asked.out or default_directory(config, base), restart=asked.restart)
 
 
 def _base(asked: Train) -> Config:
     """Return the configuration that the flags change."""
-    if asked.preset is not None and asked.config_file is not None:
-        raise UserError("a preset and --config are two places to start from: give one of them.")
-    if asked.config_file is not None:
-        try:
-            return Config.from_json(asked.config_file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read {asked.config_file} ({error}): give a config.json that eva wrote.") from None
     if asked.preset is None and asked.env is not None:
         return for_environment(asked.env)
     return preset(asked.preset or "maze-1-coin")
+
+
+def _read_config(path: Path) -> Config:
+    try:
+        return Config.from_json(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path} ({error}): give a config.json that eva wrote.") from None
+
+
+def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
+    """Return what follows a flag, as `--flag value` or `--flag=value`."""
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if argument == flag:
+            return following
+        if argument.startswith(f"{flag}="):
+            return argument.removeprefix(f"{flag}=")
+    return None
 
 
 def _evaluate(arguments: list[str]) -> None:
@@ -208,8 +224,8 @@ def _refuse_unknown_flags(kind: type, arguments: Sequence[str]) -> None:
 
 def _sentence(box: str) -> str:
     """Return the first paragraph below the title of a message of tyro's, framed or not."""
-    _, *lines = [line.strip("│ ") for line in box.splitlines()]
-    is_rule = [not line.strip("─-╰╯") for line in lines]
-    begin = is_rule.index(False)
-    paragraph = lines[begin : is_rule.index(True, begin)]
-    return " ".join(paragraph).rstrip(".") + ": see --help."
+    _, *lines = [line.strip("│ ") for line in box.splitlines()] or [""]
+    rules = [number for number, line in enumerate(lines) if not line.strip("─-╰╯")]
+    begin = next((number for number in range(len(lines)) if number not in rules), 0)
+    end = next((number for number in rules if number > begin), len(lines))
+    return (" ".join(lines[begin:end]).rstrip(".") or "these arguments are not understood") + ": see --help."

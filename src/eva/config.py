@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 from eva.schema import Count, CountOrZero, Positive, Share, Sizes, check, from_dict, to_dict
 
-MAZE_ID = "eva/CoinMaze-v0"
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = (
     "steps",

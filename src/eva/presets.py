@@ -35,7 +35,7 @@ DESCRIPTIONS = {
     "maze-1-coin": (_maze(1, 60_000), "the paper's maze with one coin (Fig. 2 centre)"),
     "maze-2-coins": (_maze(2, 150_000), "the paper's maze with two coins (Fig. 2 right)"),
     "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
-    "smoke": (_SMOKE, "everything switched on and small: seconds, for trying out and for tests; it learns nothing"),
+    "smoke": (_SMOKE, "everything small: seconds, for trying out and for tests; it learns nothing"),
 }
 
 

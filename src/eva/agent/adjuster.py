@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eva.agent.planner import Planner, Plans
@@ -21,6 +22,10 @@ Array = TypeVar("Array", Floats, Tensor)
 def mix(q_theta: Tensor, q_np: Tensor, nonparametric_weight: float) -> Tensor:
     """Return Q_EVA = (1 - w) Q_theta + w Q_NP (Eq. 1; P1: the weight is on Q_NP, so 0 is DQN)."""
     return (1 - nonparametric_weight) * q_theta + nonparametric_weight * q_np
+
+
+def _on_host(array: NDArray[Any] | Tensor) -> NDArray[Any]:
+    return array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,9 @@ class EphemeralValueAdjuster:
         """
         if isinstance(q_theta, np.ndarray):
             return self.adjust(self._tensor(q_theta), self._tensor(embeddings), nonparametric_weight).cpu().numpy()
-        embeddings = embeddings.detach()
+        if nonparametric_weight == 0:
+            return q_theta.clone()
+        embeddings = self._tensor(embeddings)
         q_eva = []
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(embeddings[mine])
@@ -113,10 +120,10 @@ class EphemeralValueAdjuster:
     def observe(
         self,
         embeddings: Array,
-        actions: Ints,
-        rewards: Floats,
-        terminated: Bools,
-        truncated: Bools,
+        actions: Ints | Tensor,
+        rewards: Floats | Tensor,
+        terminated: Bools | Tensor,
+        truncated: Bools | Tensor,
         last_embeddings: Array | None = None,
     ) -> None:
         """Plan if it is due, then store one transition of every environment.
@@ -129,6 +136,7 @@ class EphemeralValueAdjuster:
             truncated: (E,)
             last_embeddings: Of the states after the action, (E, D); needed where truncated.
         """
+        actions, rewards, terminated, truncated = map(_on_host, (actions, rewards, terminated, truncated))
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")

@@ -16,6 +16,10 @@ from eva.agent.replay import ReplayBuffer
 from eva.types import Bools, Explanation, Floats, Ints, Observations, State, StepOutcome
 
 
+class DivergedError(ArithmeticError):
+    """The network's values are infinite or not numbers: there is nothing left to decide by."""
+
+
 @dataclass(frozen=True)
 class _Decision:
     """What `observe` must still know of the states that were acted in."""
@@ -98,13 +102,15 @@ class EVAAgent:
         q_theta, h = self.learner.network(torch.from_numpy(observations).to(self.device))
         values = q_theta.cpu().numpy()
         greedy = values.argmax(axis=1)
+        self.largest_value = float(np.maximum(self.largest_value, np.abs(values).max()))  # NaN stays
+        if not math.isfinite(self.largest_value):
+            raise DivergedError("the network's values are no longer finite")
         weight = self.weight
         if weight > 0:
             adjusted_greedy = self.adjuster.adjust(q_theta, h, weight).cpu().numpy().argmax(axis=1)
             self.means.add("changed_share", greedy != adjusted_greedy)
             greedy = adjusted_greedy
         self.means.add("value", values.max(axis=1))
-        self.largest_value = float(np.maximum(self.largest_value, np.abs(values).max()))  # NaN stays
         actions = self.exploration(greedy, self.transitions)
         self._decision = _Decision(observations, h, actions)
         return actions
@@ -225,7 +231,8 @@ class RunningMeans:
 
     def set_state(self, state: State) -> None:
         """Continue from there."""
-        self._sums = {name: torch.as_tensor(each["sum"], dtype=torch.float64) for name, each in state.items()}
+        sums = {name: each["sum"] for name, each in state.items()}
+        self._sums = {name: x if isinstance(x, float) else torch.as_tensor(x) for name, x in sums.items()}
         self._counts = {name: each["count"] for name, each in state.items()}
 
     def take(self) -> dict[str, float]:

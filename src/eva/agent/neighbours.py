@@ -8,7 +8,7 @@ from torch import Tensor
 
 from eva.types import Bools, Floats, Ints
 
-_UNIT_ROUNDOFF = 2.0**-24  # of float32
+_UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 _SHORTEST = 1e-14  # a length below which the products are too small for float32
 _CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
 
@@ -70,7 +70,8 @@ class NeighbourIndex:
         Returns:
             Places and squared distances (float64), nearest first, (E, k) each.
         """
-        scores = torch.addmm(self.norms, queries, self.keys.T, alpha=-2)  # (E, N): the squared distance less |q|^2
+        with torch.autocast(queries.device.type, enabled=False):
+            scores = torch.addmm(self.norms, queries, self.keys.T, alpha=-2)  # (E, N): squared distance less |q|^2
         near = scores <= self._limits(queries, self._kth_smallest(scores, k))
         found = [
             self._order(query, row.nonzero()[:, 0], k)
@@ -96,7 +97,7 @@ class NeighbourIndex:
             queries: (E, D).
             kth: The k-th smallest score of each, (E, 1).
         """
-        relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFF
+        relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
         lengths = self._longest + torch.linalg.vector_norm(queries, dim=1, keepdim=True)
         return torch.addcmul(kth, lengths, lengths, value=2 * relative)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils import skip_init
 
 
@@ -53,16 +54,25 @@ class QNetwork(nn.Module):
         self.embedding_size = embedding_size
         self.num_actions = num_actions
         _initialise(self, generator)
+        # The parameters once more, in order: calling the modules costs more than what small ones compute.
+        modules = list(self.torso)
+        self._convolutions = [(m.weight, m.bias, m.stride) for m in modules if isinstance(m, nn.Conv2d)]
+        self._fully_connected = [(m.weight, m.bias) for m in modules if isinstance(m, nn.Linear)]
+        self._head = (self.head.weight, self.head.bias)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
-        h: Tensor = self.torso(self._as_input(observations))
+        h = self._as_input(observations)
+        for weight, bias, stride in self._convolutions:
+            h = torch.conv2d(h, weight, bias, stride).relu_()
+        h = h.flatten(start_dim=1)
+        for weight, bias in self._fully_connected:
+            h = functional.linear(h, weight, bias).relu_()
         return self.values(h), h
 
     def values(self, embeddings: Tensor) -> Tensor:
         """Return Q_theta of states known by their embeddings (P6), (..., D) -> (..., A)."""
-        q: Tensor = self.head(embeddings)
-        return q
+        return functional.linear(embeddings, *self._head)
 
     def _as_input(self, observations: Tensor) -> Tensor:
         if not self._is_image:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from eva.envs.layout import COIN_REWARD, MOVES, STEP_REWARD, MazeLayout, check_num_coins, load_layout
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 from eva.types import Bools, EnvironmentSpec, Floats, Ints, Observations, StepOutcome
-
-ENVIRONMENT_ID = "eva/CoinMaze-v0"
 
 AGENT, COIN, WALL, FLOOR = (0, 255, 255), (255, 255, 0), (128, 0, 128), (0, 0, 0)
 _GRID_LINE = (48, 48, 48)
@@ -198,5 +197,5 @@ class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
         return cells
 
 
-if ENVIRONMENT_ID not in gymnasium.registry:
-    gymnasium.register(ENVIRONMENT_ID, entry_point="eva.envs.maze:CoinMaze")
+if MAZE_ID not in gymnasium.registry:
+    gymnasium.register(MAZE_ID, entry_point="eva.envs.maze:CoinMaze")

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from eva.config import NOT_IDENTITY
 from eva.envs.layout import load_layout, optimal_return
 from eva.errors import UserError
+from eva.ids import MAZE_ID
 from eva.report.aggregate import mean_interval
 from eva.report.reading import FloatArray, RunRecord
 
@@ -19,7 +21,6 @@ GRID_POINTS = 200
 WINDOW_SHARE = 0.05  # of a run's planned transitions: the trailing window of a curve
 FINAL_SHARE = 0.2  # of a run's transitions: what counts as its end
 BOOTSTRAP_SEEDS = 5  # from this many seeds on, the band is a bootstrap interval
-COIN_MAZE = "eva/CoinMaze-v0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +165,11 @@ def _group(runs: Iterable[RunRecord], key: Callable[[RunRecord], dict[str, str]]
 
 
 def _variant_fields(run: RunRecord) -> dict[str, str]:
-    return {name: value for name, value in flatten(run.config).items() if name not in ("seed", "steps")}
+    return {name: value for name, value in flatten(run.config).items() if name not in ("seed", *NOT_IDENTITY)}
 
 
 def _task_fields(run: RunRecord) -> dict[str, str]:
-    telling = ("environment.id", "maze.") if run.config["environment"]["id"] == COIN_MAZE else ("environment.id",)
+    telling = ("environment.id", "maze.") if run.config["environment"]["id"] == MAZE_ID else ("environment.id",)
     return {name: value for name, value in flatten(run.config).items() if name.startswith(telling)}
 
 
@@ -177,7 +178,7 @@ def _assignments(fields: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def _optimum(config: Mapping[str, Any]) -> float | None:
-    if config["environment"]["id"] != COIN_MAZE:
+    if config["environment"]["id"] != MAZE_ID:
         return None
     try:
         return optimal_return(load_layout(config["maze"]["layout"]), int(config["maze"]["num_coins"]))

@@ -75,14 +75,14 @@ class ReportResult:
 def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult:
     """Write `report.html` and `report.png` on all runs in or under `paths`.
 
-    They go to `out`, or to the folder that the runs have in common: for a single run, its own.
+    They go to `out`, else to the folder that was given, or that the runs have in common if there are several.
     """
     runs = find_runs(paths)
     root = Path(os.path.commonpath([run.path for run in runs]))
     tasks = group_tasks(runs)
     verdicts = [verdict(task.variants, task.optimum) for task in tasks]
     names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
-    folder = root if out is None else out
+    folder = out or (paths[0] if len(paths) == 1 else root)
     html, png = folder / "report.html", folder / "report.png"
     text, picture = page(tasks, verdicts, names), plots.png(tasks)
     with refusing_kindly(folder):

@@ -10,8 +10,8 @@ from typing import TextIO
 
 import torch
 
-from eva.agent.eva import EVAAgent
-from eva.build import build_agent, build_environment
+from eva.agent.eva import DivergedError, EVAAgent
+from eva.build import build_agent, build_environment, resolve
 from eva.config import Config
 from eva.errors import UserError
 from eva.runs.display import Display
@@ -92,6 +92,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         restart: Discard what is there of this run and begin anew.
     """
     stream = stream or sys.stderr
+    config = resolve(config)
     path = Path(path)
     directory = RunDirectory(path, config)
     finished = None if restart else directory.finished_step
@@ -121,20 +122,24 @@ def _run(training: Training, directory: RunDirectory, safety: Safety, display: D
     config, agent, episodes = directory.config, training.agent, training.episodes
     period, num_environments = config.run.metrics_period_transitions, training.environment.spec.num_environments
     start = last = time.perf_counter()
-    before = directory.seconds
+    before, counted = directory.seconds, agent.transitions
     steps = training.steps()
     while agent.transitions < config.steps:
-        outcome = next(steps)
+        try:
+            outcome = next(steps)
+        except DivergedError:
+            safety.check({})
+            raise
         for episode in episodes.add(agent.transitions, outcome):
             directory.add_episode(episode)
         display.advance(agent.transitions)
         if agent.transitions % period < num_environments:
             now = time.perf_counter()
             metrics = {"step": agent.transitions, **episodes.take_means(), **agent.metrics()}
-            steps_per_second = period / (now - last)
+            steps_per_second = (agent.transitions - counted) / (now - last)
             directory.add_metrics(metrics, before + now - start, steps_per_second)
             display.show(metrics, steps_per_second)
-            last = now
+            last, counted = now, agent.transitions
             safety.check(metrics)
         if stop.received is not None:
             safety.save()

@@ -114,7 +114,7 @@ class RunDirectory:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-        sizes = {name: (self.path / name).stat().st_size for name in _GROWING}
+            sizes = {name: (self.path / name).stat().st_size for name in _GROWING}
         return {"sizes": sizes, "seconds": self.seconds, "step": self._read_status().get("step", 0)}
 
     def add_episode(self, episode: Episode) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from eva.errors import UserError
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from eva.runs.loop import Training
 
 _TOO_LARGE = 10.0  # times the largest value that rewards allow
+
+
+@contextmanager
+def _refusing_unplain() -> Iterator[None]:
+    """Say whose fault it is that a state cannot be saved: all but the environments' are ours."""
+    try:
+        yield
+    except ValueError as error:
+        sentence = f"the run cannot be saved ({error}): let the environment's get_state return arrays and plain data."
+        raise UserError(sentence) from None
 
 
 class Safety:
@@ -65,13 +76,8 @@ class Safety:
     def save(self) -> None:
         """Checkpoint now, unless it would be of no use: see `check`."""
         self.check({})
-        try:
+        with _refusing_unplain():
             self._store.save(self._checkpoint())
-        except ValueError as error:
-            sentence = (
-                f"the run cannot be saved ({error}): let get_state of the environment return arrays and plain data."
-            )
-            raise UserError(sentence) from None
         self._saved_seconds = time.monotonic()
         self._saved_transitions = self._training.agent.transitions
 
@@ -80,7 +86,8 @@ class Safety:
         what = self._trouble(metrics.get("loss"))
         if what is None:
             return
-        path = self._store.save_apart(self._checkpoint(), "diverged")
+        with _refusing_unplain():
+            path = self._store.save_apart(self._checkpoint(), "diverged")
         raise UserError(
             f"the run diverged at {self._training.agent.transitions:,} transitions: {what}, beyond any sensible value; "
             f"lower learner.learning_rate, or examine {path}."

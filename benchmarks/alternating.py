@@ -1,0 +1,19 @@
+"""Measure several things in turn, so that whatever else the machine does meets all of them alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+
+def microseconds(measures: Mapping[str, Callable[[], object]], rounds: int, repeats: int) -> dict[str, float]:
+    """Return the median time of one call of each, over `rounds` in which each is called `repeats` times."""
+    times: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, once in measures.items():
+            start = time.perf_counter()
+            for _ in range(repeats):
+                once()
+            times[name].append((time.perf_counter() - start) / repeats * 1e6)
+    return {name: statistics.median(values) for name, values in times.items()}

@@ -1,0 +1,32 @@
+"""One measurement of `maze_peers`: this package's agent with the weight that is the only argument."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from benchmarks.memory import fill
+from benchmarks.step_parts import with_weight
+from benchmarks.stopwatch import TIMED, WARM_UP, Stopwatch
+from eva.build import build_agent, build_environment
+from eva.presets import preset
+from eva.runs.loop import interact
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    config = with_weight(preset("maze-1-coin"), float(sys.argv[1]))
+    environment = build_environment(config)
+    agent = build_agent(config, environment.spec)
+    fill(agent, environment, config.replay.replay_capacity)
+    stopwatch = Stopwatch()
+    steps = interact(agent, environment)
+    for _ in range(WARM_UP + TIMED):
+        next(steps)
+        stopwatch.tick()
+    stopwatch.report(sum(parameter.numel() for parameter in agent.learner.network.parameters()))
+
+
+if __name__ == "__main__":
+    main()

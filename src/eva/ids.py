@@ -1,0 +1,5 @@
+"""Names that more than one room must spell alike."""
+
+from __future__ import annotations
+
+MAZE_ID = "eva/CoinMaze-v0"
