@@ -57,7 +57,7 @@ def install_peer() -> None:
 
 def measure(command: list[str]) -> dict[str, float]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    finished = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     result: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
     return result
 

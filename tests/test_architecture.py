@@ -32,7 +32,7 @@ ROOMS = {
 }
 HEAVY = {
     "matplotlib": {"report/plots.py"},
-    "tensorboard": {"runs/records.py"},
+    "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
     "tyro": {"cli.py"},
     "zstandard": {"runs/chunks.py"},
 }

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from eva.cli import main
 from eva.config import Config
@@ -212,8 +213,18 @@ def test_a_directory_serves_one_process_at_a_time(capsys: pytest.CaptureFixture[
     assert main([*TINY, "--out", "run"]) == 0  # a crash leaves no lock behind
 
 
+def test_tensorboard_reads_the_metrics() -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    assert main(["train", "smoke", "--steps", "400", "--out", "run"]) == 0
+    events = EventAccumulator("run/tensorboard").Reload()
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert [(event.step, event.value) for event in events.Scalars("replay_transitions")] == [
+        (line["step"], line["replay_transitions"]) for line in lines
+    ]
+
+
 def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "eva.runs.tensorboard", None)
     assert main([*TINY, "--out", "run"]) == 0
     assert not Path("run/tensorboard").exists()
 

@@ -139,10 +139,11 @@ class RunDirectory:
                 file.flush()
         self._write_status("running", step)
         if self._tensorboard is not None:
+            scalars = {
+                name: value for name, value in {**line, **timing}.items() if value is not None and name != "step"
+            }
             with refusing_kindly(self.path):
-                for name, value in {**line, "steps_per_second": steps_per_second}.items():
-                    if value is not None and name != "step":
-                        self._tensorboard.add_scalar(name, value, step)
+                self._tensorboard.add(scalars, step)
 
     def finish(self, agent: EVAAgent) -> None:
         """Save what was learned and what is remembered, and mark the run as finished."""
@@ -220,7 +221,7 @@ def _refuse_foreign(path: Path, config: Config) -> None:
 def _tensorboard_writer(path: Path, step: int) -> Any:
     """Return a TensorBoard writer for what comes after `step`, or None where the extra `tb` is not installed."""
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        from eva.runs.tensorboard import ScalarWriter
     except ImportError:
         return None
-    return SummaryWriter(str(path), purge_step=step + 1 if step else None)
+    return ScalarWriter(path, step + 1 if step else 0)
