@@ -15,7 +15,7 @@ from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.presets import preset
 from eva.runs.loop import interact
-from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome, Trajectories, VectorEnvironment
+from eva.types import EnvironmentSpec, Floats, Ints, Observations, StepOutcome, Trajectories, VectorEnvironment
 
 
 def changed(config: Config, **sections: Any) -> Config:
@@ -137,16 +137,14 @@ def watch(owner: Any, name: str, seen: Callable[..., None]) -> None:
     setattr(owner, name, watched)
 
 
-def watch_entries(agent: EVAAgent, seen: Callable[[int, torch.Tensor, torch.Tensor, Ints], None]) -> None:
+def watch_entries(agent: EVAAgent, seen: Callable[[int, torch.Tensor, Floats, Ints], None]) -> None:
     """Let `seen` have what enters a value buffer: its number, the keys, the values, and the states' replay slots."""
     planned: list[Trajectories] = []
     watch(agent.replay, "trajectories", lambda trajectories, *_: planned.append(trajectories))
     for number, buffer in enumerate(agent.adjuster.value_buffers):
 
-        def entered(
-            _: None, keys: torch.Tensor, q_np: torch.Tensor, origins: torch.Tensor, number: int = number
-        ) -> None:
-            _, rows, columns = origins.T.numpy()
+        def entered(_: None, keys: torch.Tensor, q_np: Floats, origins: Ints, number: int = number) -> None:
+            _, rows, columns = origins.T
             seen(number, keys, q_np, planned[-1].slots[rows, columns])
 
         watch(buffer, "append", entered)

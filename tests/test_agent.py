@@ -81,13 +81,13 @@ def test_what_is_passed_from_part_to_part() -> None:
     agent.learner.update = lambda batch: torch.zeros(())  # type: ignore[method-assign]
 
     observations = run(agent, environment, 12)[-1].observations
-    q_eva = torch.tensor([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    q_eva = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     adjust, seen = agent.adjuster.adjust, []
     agent.adjuster.adjust = lambda *args: (seen.append(args), adjust(*args), q_eva)[-1]  # type: ignore[method-assign]
     actions = agent.act(observations)
     inputs, q_theta, h = calls["network"]
     assert np.array_equal(inputs.numpy(), observations)
-    assert seen[0][0] is q_theta
+    assert np.array_equal(seen[0][0], q_theta.numpy())
     assert seen[0][1] is h
     assert seen[0][2] == 0.4
     assert actions.tolist() == [1, 0]  # what Q_EVA says
@@ -187,7 +187,7 @@ def test_metrics_are_means_over_what_happened_since() -> None:
     losses: list[float] = []
     values: list[float] = []
     watch(agent.learner, "update", lambda loss, _: losses.append(loss.item()))
-    watch(agent.adjuster, "adjust", lambda _, q_theta, *__: values.extend(q_theta.amax(dim=1).tolist()))
+    watch(agent.adjuster, "adjust", lambda _, q_theta, *__: values.extend(q_theta.max(axis=1).tolist()))
     run(agent, environment, 20)
     for _ in range(2):
         agent.metrics()
@@ -205,8 +205,8 @@ def test_changed_share_counts_the_decisions_that_eva_changed() -> None:
     observations = run(agent, environment, 5)[-1].observations
     agent.metrics()
 
-    def adjust(q_theta: torch.Tensor, *_: Any) -> torch.Tensor:
-        q_eva = q_theta.clone()
+    def adjust(q_theta: np.ndarray, *_: Any) -> np.ndarray:
+        q_eva = q_theta.copy()
         q_eva[0] = -q_eva[0]  # the best action becomes the worst
         return q_eva
 

@@ -110,8 +110,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 def frozen_parts(agent: EVAAgent) -> dict[str, bytes]:
     """Return the bytes of network, optimiser and memory, with what the memory finds."""
     arrays, plain = pack({"learner": agent.learner.get_state(), "replay": agent.replay.get_state()})
-    index = agent.replay.index
-    more = {"norms": index.norms.numpy(), "complete": agent.replay.complete}
+    more = {"complete": agent.replay.complete}
     return {name: array.tobytes() for name, array in (arrays | more).items()} | {"plain": repr(plain).encode()}
 
 

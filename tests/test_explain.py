@@ -60,7 +60,7 @@ def same(one: Any, other: Any) -> bool:
 def test_an_explanation_is_the_decision_that_follows() -> None:
     agent, environment = built(tiny())
     used: list[tuple[np.ndarray, np.ndarray]] = []
-    watch(agent.adjuster, "adjust", lambda q_eva, q, *_: used.append((q.numpy().copy(), q_eva.numpy().copy())))
+    watch(agent.adjuster, "adjust", lambda q_eva, q, *_: used.append((q.copy(), q_eva.copy())))
     observations = environment.reset()
     planned = changed = 0
     for _ in range(90):

@@ -84,7 +84,7 @@ class PlannerCase:
         references = list({id(x): x for x in self.references}.values())
         for buffer, expected in zip(self.adjuster.value_buffers, references, strict=True):
             order = buffer.index.born.argsort()
-            order = order[buffer.index.norms[order].isfinite()]
+            order = order[buffer.index.admitted[order]]
             assert buffer.index.keys[order].tolist() == [h for h, _ in expected.entries]
             q_np = np.array([q for _, q in expected.entries]).reshape(-1, NUM_ACTIONS)
             tolerance = 1e-5 if self.config.trace == "kbrl" else 0

@@ -22,7 +22,6 @@ def test_the_complete_transitions_are_those_that_survive(case: MemoryCase) -> No
     replay = case.replay
     starts, slots = case.starts()
     assert np.flatnonzero(replay.complete).tolist() == sorted(slots)
-    assert replay.index.norms.isfinite().tolist() == replay.complete.tolist()
     assert replay.num_complete == len(starts)
     assert replay.index.born[slots].tolist() == [case.reference.born(*start) for start in starts]
     assert replay.embeddings[slots].tolist() == [case.reference.embedding(*start) for start in starts]

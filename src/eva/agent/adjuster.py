@@ -19,9 +19,10 @@ from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTra
 Array = TypeVar("Array", Floats, Tensor)
 
 
-def mix(q_theta: Tensor, q_np: Tensor, nonparametric_weight: float) -> Tensor:
+def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
     """Return Q_EVA = (1 - w) Q_theta + w Q_NP (Eq. 1; P1: the weight is on Q_NP, so 0 is DQN)."""
-    return (1 - nonparametric_weight) * q_theta + nonparametric_weight * q_np
+    q_eva: Floats = (1 - nonparametric_weight) * q_theta + nonparametric_weight * q_np
+    return q_eva
 
 
 def _on_host(array: NDArray[Any] | Tensor) -> NDArray[Any]:
@@ -74,8 +75,7 @@ class EphemeralValueAdjuster:
         self._num_rounds = 0
         self._rounds: dict[int, _Round] = {}
 
-    @torch.no_grad()
-    def adjust(self, q_theta: Array, embeddings: Array, nonparametric_weight: float = 0.4) -> Array:
+    def adjust(self, q_theta: Array, embeddings: Floats | Tensor, nonparametric_weight: float = 0.4) -> Array:
         """Return Q_EVA of the present states; Q_theta where nothing is planned yet (P24).
 
         Args:
@@ -86,16 +86,18 @@ class EphemeralValueAdjuster:
         Returns:
             Q_EVA, (E, A): use it for this decision and drop it.
         """
-        if isinstance(q_theta, np.ndarray):
-            return self.adjust(self._tensor(q_theta), self._tensor(embeddings), nonparametric_weight).cpu().numpy()
+        if isinstance(q_theta, Tensor):
+            adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
+            return torch.as_tensor(adjusted, device=q_theta.device)
+        q_eva = np.array(q_theta)
         if nonparametric_weight == 0:
-            return q_theta.clone()
-        embeddings = self._tensor(embeddings)
-        q_eva = []
+            return q_eva
+        queries = self._tensor(embeddings)
         for buffer, mine in self._buffers_and_environments():
-            recall = buffer.read(embeddings[mine])
-            q_eva.append(q_theta[mine] if recall is None else mix(q_theta[mine], recall.q_np, nonparametric_weight))
-        return torch.cat(q_eva)
+            recall = buffer.read(queries[mine])
+            if recall is not None:
+                q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
+        return q_eva
 
     def plan(self, embeddings: Array, episode_starts: Bools) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.
@@ -152,15 +154,14 @@ class EphemeralValueAdjuster:
     ) -> Explanation:
         """Tell why the values of one state are what they are, for q_theta (A,) and embedding (D,)."""
         buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
-        values = self._tensor(q_theta)
+        q = _on_host(q_theta)
         recall = buffer.read(self._tensor(embedding)[None])
         if recall is None:
-            q = values.cpu().numpy()
             return Explanation(q, None, q, nonparametric_weight, ())
         return Explanation(
-            q_theta=values.cpu().numpy(),
-            q_np=recall.q_np[0].cpu().numpy(),
-            q_eva=mix(values, recall.q_np[0], nonparametric_weight).cpu().numpy(),
+            q_theta=q,
+            q_np=recall.q_np[0],
+            q_eva=mix(q, recall.q_np[0], nonparametric_weight),
             nonparametric_weight=nonparametric_weight,
             neighbours=tuple(self._neighbours(buffer, recall)),
         )
@@ -190,7 +191,7 @@ class EphemeralValueAdjuster:
             self._rounds[int(number)] = _Round(trajectories, arrays["q_np"], arrays["born"])
 
     def _neighbours(self, buffer: ValueBuffer, recall: Recall) -> Iterator[Neighbour]:
-        distances = recall.squared_distances[0].sqrt().tolist()
+        distances = np.sqrt(recall.squared_distances[0]).tolist()
         for distance, (number, row, column) in zip(distances, buffer.origins[recall.entries[0]].tolist(), strict=True):
             planned = self._rounds[number]
             valid = planned.trajectories.valid[row]
@@ -206,15 +207,15 @@ class EphemeralValueAdjuster:
 
     def _keep(self, plans: Plans, environments: Ints) -> None:
         """Put a round's values into the value buffers, and forget the rounds that have left them."""
-        rows, columns = self._indices(plans.rows), self._indices(plans.columns)
-        embeddings = plans.embeddings[rows, columns]
-        q_np = torch.as_tensor(plans.q_np[plans.rows, plans.columns], device=embeddings.device)
-        origins = torch.stack([torch.full_like(rows, self._num_rounds), rows, columns], dim=1)
-        planned_for = self._indices(environments[plans.trajectories.plans[plans.rows]])
+        rows, columns = plans.rows, plans.columns
+        embeddings = plans.embeddings[self._indices(rows), self._indices(columns)]
+        q_np = plans.q_np[rows, columns]
+        origins = np.stack([np.full_like(rows, self._num_rounds), rows, columns], axis=1)
+        planned_for = environments[plans.trajectories.plans[rows]]
         for buffer, mine in self._buffers_and_environments():
-            entries = slice(None) if mine == slice(None) else planned_for == mine.start
+            entries = slice(None) if mine == slice(None) else (planned_for == mine.start).nonzero()[0]
             buffer.append(embeddings[entries], q_np[entries], origins[entries])
-        born = self.memory.index.born[self._indices(plans.trajectories.slots[:, :-1])].cpu().numpy()
+        born = self.memory.index.born[plans.trajectories.slots[:, :-1]]
         self._rounds[self._num_rounds] = _Round(plans.trajectories, plans.q_np, born)
         self._num_rounds += 1
         oldest = min(buffer.oldest_round for buffer in self.value_buffers)

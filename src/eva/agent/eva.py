@@ -107,7 +107,7 @@ class EVAAgent:
             raise DivergedError("the network's values are no longer finite")
         weight = self.weight
         if weight > 0:
-            adjusted_greedy = self.adjuster.adjust(q_theta, h, weight).cpu().numpy().argmax(axis=1)
+            adjusted_greedy = self.adjuster.adjust(values, h, weight).argmax(axis=1)
             self.means.add("changed_share", greedy != adjusted_greedy)
             greedy = adjusted_greedy
         self.means.add("value", values.max(axis=1))

@@ -10,11 +10,15 @@ from eva.types import Bools, Floats, Ints
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 _SHORTEST = 1e-14  # a length below which the products are too small for float32
+_MARGIN = 16  # candidates beyond k that are compared directly: nearly always enough to prove the answer
 _CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
 
 
 class NeighbourIndex:
     """A table of keys that is overwritten in place and searched exactly.
+
+    Keys live on the device; what only orders them lives on the host. Writing is done every step and searching seldom,
+    so norms are brought up to date when a search needs them.
 
     Args:
         capacity: N, places in the table.
@@ -24,39 +28,41 @@ class NeighbourIndex:
 
     def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
         self.keys = torch.zeros(capacity, key_size, device=device)
-        self.norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
-        self.born = torch.full((capacity,), -1, dtype=torch.int64, device=device)  # the larger the newer
+        self.born = np.full(capacity, -1)  # the larger the newer
+        self.admitted = np.zeros(capacity, np.bool_)  # those that can be found
         self.num_written = 0
-        self._longest = torch.full((), _SHORTEST, device=device)  # the length of the longest key so far
+        self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
+        self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
+        self._longest = _SHORTEST  # the length of the longest key so far
+        self._scores = torch.empty(0, capacity, device=device)
 
-    def write(self, places: Tensor, keys: Tensor) -> None:
+    def write(self, places: Ints, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
-        born = torch.arange(self.num_written, self.num_written + len(places), device=places.device)
+        self.keys.index_copy_(0, self._indices(places), keys)
+        self.born[places] = np.arange(self.num_written, self.num_written + len(places))
         self.num_written += len(places)
-        self.keys.index_copy_(0, places, keys)
-        self.born.index_copy_(0, places, born)
-        self.norms.index_fill_(0, places, torch.inf)
+        self.admitted[places] = False
+        self._stale[places] = True
 
-    def admit(self, places: Tensor) -> None:
+    def admit(self, places: Ints) -> None:
         """Let the keys at these places be found from now on."""
-        lengths = torch.linalg.vector_norm(self.keys[places], dim=1)
-        self.norms.index_copy_(0, places, lengths.square())
-        if len(places) > 0:
-            self._longest = torch.maximum(self._longest, lengths.amax())
+        self.admitted[places] = True
+        self._stale[places] = True
 
-    def restore(self, keys: Tensor | Floats, born: Tensor | Ints, num_written: int, admitted: Bools) -> None:
+    def restore(self, keys: Tensor | Floats, born: Ints, num_written: int, admitted: Bools) -> None:
         """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
-        self.clear()
         self.keys.copy_(torch.as_tensor(keys))
-        self.born.copy_(torch.as_tensor(born))
+        np.copyto(self.born, born)
+        np.copyto(self.admitted, admitted)
         self.num_written = num_written
-        self.admit(torch.as_tensor(admitted.nonzero()[0], device=self.keys.device))
+        self._stale.fill(True)
 
     def clear(self) -> None:
         """Let nothing be found."""
-        self.norms.fill_(torch.inf)
+        self.admitted.fill(False)
+        self._stale.fill(True)
 
-    def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
         """Find the k keys closest to each query.
 
         `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates, so it only
@@ -70,41 +76,67 @@ class NeighbourIndex:
         Returns:
             Places and squared distances (float64), nearest first, (E, k) each.
         """
-        with torch.autocast(queries.device.type, enabled=False):
-            scores = torch.addmm(self.norms, queries, self.keys.T, alpha=-2)  # (E, N): squared distance less |q|^2
-        near = scores <= self._limits(queries, self._kth_smallest(scores, k))
-        found = [
-            self._order(query, row.nonzero()[:, 0], k)
-            for query, row in zip(queries.double().cpu().numpy(), near, strict=True)
-        ]
-        places, distances = (np.stack(each) for each in zip(*found, strict=True))
-        return torch.as_tensor(places, device=near.device), torch.as_tensor(distances, device=near.device)
-
-    @staticmethod
-    def _kth_smallest(scores: Tensor, k: int) -> Tensor:
+        self._refresh()
         if k == 0:
-            return scores.new_full((len(scores), 1), -torch.inf)
-        return scores.topk(k, dim=1, largest=False).values[:, -1:]
+            return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
+        if len(self._scores) != len(queries):
+            self._scores = self._norms.new_empty(len(queries), len(self._norms))
+        torch.addmm(self._norms, queries, self.keys.T, alpha=-2, out=self._scores)  # squared distance less |q|^2
+        best = self._scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
+        scores, candidates, directly = best.values.cpu().numpy(), best.indices.cpu().numpy(), _on_host(queries)
+        limits = self._limits(directly, scores[:, k - 1])
+        places, distances = self._ordered(directly, candidates, np.isfinite(scores), k)
+        if candidates.shape[1] < len(self.keys):
+            for e in (scores[:, -1] <= limits).nonzero()[0]:  # there may be more within the limit
+                near = (self._scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
+                places[e], distances[e] = self._ordered_by_chunks(directly[e], near, k)
+        return places, distances
 
-    def _limits(self, queries: Tensor, kth: Tensor) -> Tensor:
-        """Return the scores, (E, 1), beyond which rounding cannot have kept a key out of the first k.
+    def _limits(self, queries: Floats, kth: Floats) -> Floats:
+        """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
         the subtraction adds a few u, the direct distance in float64 next to nothing. So each score is off by less than
         (D + 8) u (|x| + |q|)^2.
 
         Args:
-            queries: (E, D).
-            kth: The k-th smallest score of each, (E, 1).
+            queries: (E, D) float64.
+            kth: The k-th smallest score of each, (E,).
         """
         relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
-        lengths = self._longest + torch.linalg.vector_norm(queries, dim=1, keepdim=True)
-        return torch.addcmul(kth, lengths, lengths, value=2 * relative)
+        lengths = self._longest + np.sqrt(np.square(queries).sum(axis=1))
+        limits: Floats = kth + 2 * relative * lengths * lengths
+        return limits
 
-    def _order(self, query: Floats, candidates: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Sort candidates by their distance in float64, ties newest first, and keep k. They are few: on the host."""
-        distances = np.concatenate(
-            [np.square(self.keys[chunk].cpu().numpy() - query).sum(axis=1) for chunk in candidates.split(_CHUNK)]
-        )
-        order = np.lexsort((-self.born[candidates].cpu().numpy(), distances))[:k]
-        return candidates.cpu().numpy()[order], distances[order]
+    def _ordered(self, queries: Floats, candidates: Ints, real: Bools, k: int) -> tuple[Ints, Floats]:
+        """Sort candidates, (E, n), by their distance in float64, ties newest first; keep k of those that are real."""
+        keys = self.keys[self._indices(candidates)].cpu().numpy()
+        distances = np.where(real, np.square(keys - queries[:, None]).sum(axis=2), np.inf)
+        order = np.lexsort((-self.born[candidates], distances), axis=1)[:, :k]
+        return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+    def _ordered_by_chunks(self, query: Floats, candidates: Ints, k: int) -> tuple[Ints, Floats]:
+        """Do the same for one query, (D,), and candidates, (n,), so many that they are compared by and by."""
+        best = candidates[:0]
+        for first in range(0, len(candidates), _CHUNK):
+            some = np.concatenate([best, candidates[first : first + _CHUNK]])[None]
+            (best,), (distances,) = self._ordered(query[None], some, np.ones_like(some, np.bool_), k)
+        return best, distances
+
+    def _refresh(self) -> None:
+        """Bring the norms of the keys that changed up to date."""
+        (places,) = self._stale.nonzero()
+        if len(places) == 0:
+            return
+        self._stale[places] = False
+        indices = self._indices(places)
+        lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
+        self._norms[indices] = torch.where(self._indices(self.admitted[places]), lengths.square(), torch.inf)
+        self._longest = max(self._longest, float(lengths.max()))
+
+    def _indices(self, array: Ints | Bools) -> Tensor:
+        return torch.as_tensor(array, device=self.keys.device)
+
+
+def _on_host(queries: Tensor) -> Floats:
+    return queries.cpu().numpy().astype(np.float64)

@@ -51,7 +51,6 @@ class ReplayBuffer:
         self.rewards = np.zeros(num_slots, np.float32)
         self.discounts = np.zeros(num_slots, np.float32)
         self.kinds = np.full(num_slots, EMPTY, np.int8)
-        self.complete = np.zeros(num_slots, np.bool_)  # transitions that can be sampled and planned from
         self.index = NeighbourIndex(num_slots, embedding_size, device)  # embeddings; complete ones can be found
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
@@ -63,8 +62,13 @@ class ReplayBuffer:
     def bytes_per_slot(
         observation_shape: tuple[int, ...], observation_dtype: np.dtype[Any], embedding_size: int
     ) -> int:
-        """Return the memory that one state takes: observation, embedding, and 30 bytes for all the rest."""
-        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 30
+        """Return the memory that one state takes: observation, embedding, and 31 bytes for all the rest."""
+        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 31
+
+    @property
+    def complete(self) -> Bools:
+        """Which slots hold transitions that can be sampled and planned from, (N,)."""
+        return self.index.admitted
 
     @property
     def embeddings(self) -> Tensor:
@@ -129,10 +133,10 @@ class ReplayBuffer:
         for name in ("observations", "actions", "rewards", "discounts", "kinds", "lane_counts"):
             np.copyto(getattr(self, name), state[name])
         newest = self._slots(self._lanes, self.lane_counts - 1)
-        self.complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
-        self.complete[newest] = self.kinds[newest] == TERMINATION
-        self.num_complete = int(self.complete.sum())
-        self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), self.complete)
+        complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
+        complete[newest] = self.kinds[newest] == TERMINATION
+        self.num_complete = int(complete.sum())
+        self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), complete)
 
     def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
         """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
@@ -140,8 +144,7 @@ class ReplayBuffer:
         newest, slots = self._slots(lanes, counts - 1), self._slots(lanes, counts)
         self._set_complete(newest[self.kinds[newest] == STEP])
         self.num_complete -= int(self.complete[slots].sum())
-        self.complete[slots] = False
-        self.index.write(torch.as_tensor(slots, device=self._device), embeddings)
+        self.index.write(slots, embeddings)
         self.lane_counts[lanes] = counts + 1
         return slots
 
@@ -151,9 +154,8 @@ class ReplayBuffer:
     def _set_complete(self, slots: Ints) -> None:
         if len(slots) == 0:
             return
-        self.complete[slots] = True
         self.num_complete += len(slots)
-        self.index.admit(torch.as_tensor(slots, device=self._device))
+        self.index.admit(slots)
 
     def _successors(self, slots: Ints) -> Ints:
         """Return the slot of the state after each complete transition; after a termination, the same again."""
@@ -176,9 +178,7 @@ class ReplayBuffer:
         Returns:
             Slots and squared distances, nearest first, (E, min(k, number of complete transitions)) each.
         """
-        k = min(k, self.num_complete)
-        slots, squared_distances = self.index.search(queries, k)
-        return slots.cpu().numpy(), squared_distances.cpu().numpy()
+        return self.index.search(queries, min(k, self.num_complete))
 
     def trajectories(self, starts: Ints, length: int) -> Trajectories:
         """Follow what happened after each start for up to `length` transitions.

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from eva.agent.neighbours import NeighbourIndex
-from eva.types import State
+from eva.types import Floats, Ints, State
 
 
 @dataclass(frozen=True)
 class Recall:
     """What E queries found in the value buffer."""
 
-    q_np: Tensor  # (E, A) the mean over the K neighbours
-    entries: Tensor  # (E, K) where they lie in the buffer, nearest first
-    squared_distances: Tensor  # (E, K) float64
+    q_np: Floats  # (E, A) the mean over the K neighbours
+    entries: Ints  # (E, K) where they lie in the buffer, nearest first
+    squared_distances: Floats  # (E, K) float64
 
 
 class ValueBuffer:
@@ -29,7 +29,7 @@ class ValueBuffer:
         num_neighbours: K, how many entries one reading averages (P3).
         embedding_size: D.
         num_actions: A.
-        device: Where the ring lives: the network's device.
+        device: Where embeddings live: the network's device.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class ValueBuffer:
     ) -> None:
         self.num_neighbours = num_neighbours
         self.index = NeighbourIndex(value_buffer_capacity, embedding_size, device)
-        self.values = torch.zeros(value_buffer_capacity, num_actions, device=device)
-        self.origins = torch.zeros(value_buffer_capacity, 3, dtype=torch.int64, device=device)
+        self.values = np.zeros((value_buffer_capacity, num_actions), np.float32)
+        self.origins = np.zeros((value_buffer_capacity, 3), np.int64)
         self._num_entries = 0
 
     @property
@@ -73,13 +73,13 @@ class ValueBuffer:
 
     def set_state(self, state: State) -> None:
         """Continue with the entries that `get_state` returned."""
-        self.values.copy_(torch.as_tensor(state["values"]))
-        self.origins.copy_(torch.as_tensor(state["origins"]))
+        np.copyto(self.values, state["values"])
+        np.copyto(self.origins, state["origins"])
         self._num_entries = state["num_entries"]
-        ages = state["num_written"] - np.asarray(state["born"])
+        ages = state["num_written"] - state["born"]
         self.index.restore(state["keys"], state["born"], state["num_written"], ages <= self._num_entries)
 
-    def append(self, embeddings: Tensor, q_np: Tensor, origins: Tensor) -> None:
+    def append(self, embeddings: Tensor, q_np: Floats, origins: Ints) -> None:
         """Add n entries, in order; the oldest give way.
 
         Args:
@@ -91,11 +91,11 @@ class ValueBuffer:
         kept = slice(max(0, len(embeddings) - capacity), None)  # of a round larger than the ring, the end
         embeddings, q_np, origins = embeddings[kept], q_np[kept], origins[kept]
         first = self.index.num_written
-        places = torch.arange(first, first + len(embeddings), device=embeddings.device) % capacity
+        places = np.arange(first, first + len(embeddings)) % capacity
         self.index.write(places, embeddings)
         self.index.admit(places)
-        self.values.index_copy_(0, places, q_np)
-        self.origins.index_copy_(0, places, origins)
+        self.values[places] = q_np
+        self.origins[places] = origins
         self._num_entries = min(self._num_entries + len(embeddings), capacity)
 
     def read(self, embeddings: Tensor) -> Recall | None:
@@ -103,4 +103,4 @@ class ValueBuffer:
         if len(self) < self.num_neighbours:
             return None
         entries, squared_distances = self.index.search(embeddings, self.num_neighbours)
-        return Recall(self.values[entries].mean(dim=1), entries, squared_distances)
+        return Recall(self.values[entries].mean(axis=1), entries, squared_distances)
