@@ -26,7 +26,8 @@ ROOMS = {
     "build": BASE | {"agent", "config", "envs"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "schema"},
     "report": BASE | {"config", "files", "envs.layout", "runs.names"},
-    "cli": BASE | {"build", "config", "presets", "schema", "files", "runs", "report"},
+    "experiments": BASE | {"config", "files", "presets", "runs", "report"},
+    "cli": BASE | {"build", "config", "experiments", "presets", "schema", "files", "runs", "report"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
@@ -74,7 +75,9 @@ def test_every_room_is_known() -> None:
     assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
 
 
-@pytest.mark.parametrize("statement", ["import eva", "import eva.cli", "import eva.report.pages"])
+@pytest.mark.parametrize(
+    "statement", ["import eva", "import eva.cli", "import eva.report.pages", "import eva.experiments.command"]
+)
 def test_light_imports_stay_light(statement: str) -> None:
     code = f"import sys; {statement}; print({{'torch', 'gymnasium'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

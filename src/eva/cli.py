@@ -1,4 +1,4 @@
-"""The command line: eva train | evaluate | report | presets."""
+"""The command line: eva train | evaluate | experiment | report | presets."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ usage: eva COMMAND [-h] ...
 Ephemeral Value Adjustments: a DQN that plans over its own replay memory before it acts.
 
 commands:
-  train     train an agent and record the run
-  evaluate  play single episodes with a finished run, with and without EVA
-  report    compare runs: learning curves, table and verdict on one page
-  presets   list the named configurations
+  train       train an agent and record the run
+  evaluate    play single episodes with a finished run, with and without EVA
+  experiment  run a figure of the paper, and keep its runs
+  report      compare runs: learning curves, table and verdict on one page
+  presets     list the named configurations
 
 Each command explains itself: eva train --help
 """
@@ -76,6 +77,26 @@ class Evaluate:
     """Probability of a random action."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON, with every episode's return."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Run a figure of the paper: what is finished is left as it is, what was stopped goes on."""
+
+    name: tyro.conf.Positional[str | None] = None
+    """The experiment; --list tells their names."""
+    all: tyro.conf.FlagCreatePairsOff[bool] = False
+    """All experiments, one after the other."""
+    list: tyro.conf.FlagCreatePairsOff[bool] = False
+    """List the runs and how far they are, or, without a name, the experiments; runs nothing."""
+    jobs: int | None = None
+    """Runs at a time, each in a process with one thread; by default as many as there are cores."""
+    runs_dir: Path = Path("runs")
+    """Folder of the run directories."""
+    results_dir: Path = Path("results")
+    """Folder of what is kept of finished runs. A run that is kept there is not made again."""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Everything tiny, to see that it works, in a folder of its own: quick, under that of the run directories."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +198,27 @@ def _evaluate(arguments: list[str]) -> None:
         print(evaluation_table(rows))
 
 
+def _experiment(arguments: list[str]) -> None:
+    asked = _parse(Experiment, arguments)
+
+    from eva.experiments.catalogue import EXPERIMENTS, experiment
+    from eva.experiments.command import Places, list_runs, run_experiment
+
+    if asked.name is None and asked.list and not asked.all:
+        print("\n".join(f"{each.name:20} {each.title}" for each in EXPERIMENTS.values()))
+        return
+    if (asked.name is None) != asked.all:
+        raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")
+    if asked.jobs is not None and asked.jobs < 1:
+        raise UserError(f"--jobs is {asked.jobs}, but must be at least 1.")
+    places = Places(asked.runs_dir, asked.results_dir, asked.quick)
+    for each in EXPERIMENTS.values() if asked.name is None else [experiment(asked.name)]:
+        if asked.list:
+            print(list_runs(each, places))
+        else:
+            run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0)))
+
+
 def _report(arguments: list[str]) -> None:
     asked = _parse(Report, arguments)
 
@@ -194,7 +236,13 @@ def _presets(arguments: list[str]) -> None:
         print(f"{name:14} {description}; {config.steps:,} transitions")
 
 
-_COMMANDS = {"train": _train, "evaluate": _evaluate, "report": _report, "presets": _presets}
+_COMMANDS = {
+    "train": _train,
+    "evaluate": _evaluate,
+    "experiment": _experiment,
+    "report": _report,
+    "presets": _presets,
+}
 
 
 def _parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:

@@ -22,7 +22,9 @@ def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]
     commit = _git("rev-parse", "HEAD") if _is_tracked() else None
     return {
         "commit": commit,
-        "dirty": bool(_git("status", "--porcelain")) if commit else None,
+        "dirty": bool(_git("status", "--porcelain", "."))
+        if commit
+        else None,  # of the package: results may come and go
         "argv": list(argv),
         "versions": {"eva": eva.__version__, "python": platform.python_version()}
         | {package: metadata.version(package) for package in _PACKAGES},

@@ -1,0 +1,83 @@
+"""Carry out an experiment: run what is not finished, keep it, and say how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eva.errors import UserError
+from eva.experiments.definition import Experiment
+from eva.experiments.quick import quick
+from eva.experiments.records import Records
+from eva.runs.executor import LocalExecutor
+from eva.runs.jobs import Job, Outcome, read_status
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where runs are made and where results go; `--quick` has a folder of its own, apart from all that counts."""
+
+    runs: Path
+    results: Path
+    quick: bool
+
+    @property
+    def runs_here(self) -> Path:
+        """The folder of all runs."""
+        return self.runs / "quick" / "runs" if self.quick else self.runs
+
+    @property
+    def results_here(self) -> Path:
+        """The folder of all results."""
+        return self.runs / "quick" / "results" if self.quick else self.results
+
+
+def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> None:
+    """Run what is not finished, and keep each run as soon as it is."""
+    jobs = _jobs(experiment, places)
+    records = Records(places.results_here, experiment.name)
+    command = ("eva", "experiment", experiment.name, *(["--quick"] if places.quick else []))
+    left = {}
+    for job in jobs:
+        done = _where_done(job, places, records)
+        if done is None:
+            left[places.runs_here / job.directory] = job
+        else:
+            records.keep(job, done)
+
+    def keep(outcome: Outcome) -> None:
+        if outcome.state == "finished":
+            records.keep(left[outcome.job.directory], outcome.job.directory)
+
+    placed = [replace(job, directory=directory, command=command) for directory, job in left.items()]
+    outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
+    failed = [f"{each.job.directory}: {each.error}" for each in outcomes if each.state == "failed"]
+    if failed:
+        sentence = f"{len(failed)} of {len(jobs)} runs failed ({'; '.join(failed)}): the same command tries them again."
+        raise UserError(sentence)
+
+
+def list_runs(experiment: Experiment, places: Places) -> str:
+    """Return a line for each run, with how far it is."""
+    records = Records(places.results_here, experiment.name)
+    lines = []
+    for job in _jobs(experiment, places):
+        done = _where_done(job, places, records)
+        status = read_status(places.runs_here / job.directory)
+        so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
+        lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
+    widths = [max(len(line[column]) for line in lines) for column in range(2)]
+    return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
+
+
+def _jobs(experiment: Experiment, places: Places) -> Sequence[Job]:
+    return quick(experiment.jobs()) if places.quick else experiment.jobs()
+
+
+def _where_done(job: Job, places: Places, records: Records) -> Path | None:
+    kept = records.find(job)
+    if kept is not None:
+        return kept
+    here = places.runs_here / job.directory
+    return here if job.is_done_in(here) else None

@@ -1,0 +1,154 @@
+"""Many runs: each job is carried out once, goes on where it was stopped, and fails alone."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eva.errors import UserError
+from eva.presets import preset
+from eva.runs.executor import LocalExecutor
+from eva.runs.jobs import Job, Outcome, Play, read_status
+from eva.runs.stopping import StoppedError
+from eva.runs.worker import work
+from tests.agents import tiny
+
+PLAYS = (Play(60, (0.0, 1.0), num_episodes=2), Play(120, (0.0,), num_episodes=3, seed=7))
+
+
+def wait_for_steps(directory: Path, process: subprocess.Popen[str] | None = None) -> None:
+    while read_status(directory).step == 0:
+        assert process is None or process.poll() is None, "ended before its first line of metrics"
+        time.sleep(0.05)
+
+
+def test_a_job_travels_as_one_line() -> None:
+    job = Job(Path("runs/x"), tiny(2, steps=120), PLAYS, ("eva", "experiment", "x"))
+    line = job.to_json()
+    assert "\n" not in line
+    assert Job.from_json(line) == job
+
+
+def test_a_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", tiny(steps=120), PLAYS)
+    assert not job.is_done_in(job.directory)
+    work(job)
+    assert job.is_done_in(job.directory)
+    played = json.loads((job.directory / "played-60.json").read_text())
+    assert (played["step"], played["seed"], [each["weight"] for each in played["played"]]) == (60, 0, [0.0, 1.0])
+    assert [len(each["returns"]) for each in played["played"]] == [2, 2]
+    assert len(json.loads((job.directory / "played-120.json").read_text())["played"][0]["returns"]) == 3
+    for other in (
+        replace(job, config=replace(job.config, seed=1)),
+        replace(job, config=replace(job.config, steps=119)),
+        replace(job, config=replace(job.config, steps=121)),
+        replace(job, plays=(*PLAYS, Play(130, (0.0,), 1))),
+    ):
+        assert not other.is_done_in(job.directory)
+    before = {path: path.stat().st_mtime_ns for path in job.directory.glob("*.*")}
+    work(job)
+    assert {path: path.stat().st_mtime_ns for path in job.directory.glob("*.*")} == before
+
+
+def test_playing_on_the_way_does_not_change_the_run(tmp_path: Path) -> None:
+    config = tiny(steps=120)
+    work(Job(tmp_path / "played", config, PLAYS))
+    work(Job(tmp_path / "plain", config))
+    for name in ("episodes.csv", "metrics.jsonl", "policy.safetensors"):
+        assert (tmp_path / "played" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
+def test_a_run_that_went_too_far_is_not_taken_for_another(tmp_path: Path) -> None:
+    config = tiny(steps=120)
+    work(Job(tmp_path / "run", config))
+    with pytest.raises(UserError, match="trained for 120 transitions, beyond the 60 asked for"):
+        work(Job(tmp_path / "run", config, PLAYS))
+    with pytest.raises(UserError, match="beyond the 100 asked for"):
+        work(Job(tmp_path / "run", replace(config, steps=100)))
+
+
+def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
+    good = Job(tmp_path / "good", tiny(steps=120), PLAYS, ("eva", "experiment", "x"))
+    bad = Job(tmp_path / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
+    told: list[Outcome] = []
+    stream = io.StringIO()
+    outcomes = LocalExecutor(2, "title", stream).execute([bad, good], told.append)
+    assert told == outcomes
+    assert {outcome.job.directory: outcome.state for outcome in outcomes} == {
+        bad.directory: "failed",
+        good.directory: "finished",
+    }
+    (error,) = [outcome.error for outcome in outcomes if outcome.error is not None]
+    assert error.startswith("the run diverged at")
+    assert f"(see {tmp_path / 'bad.log'})" in error
+    assert good.is_done_in(good.directory)
+    assert json.loads((good.directory / "provenance.json").read_text())["argv"] == ["eva", "experiment", "x"]
+    assert "bad has failed: the run diverged" in stream.getvalue()
+    assert "good is finished" in stream.getvalue()
+    assert "(2 of 2)" in stream.getvalue()
+
+
+def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    long = replace(preset("smoke"), steps=1_000_000)
+    jobs = [Job(tmp_path / str(seed), replace(long, seed=seed)) for seed in range(3)]
+
+    def stop_when_running() -> None:
+        for job in jobs[:2]:
+            wait_for_steps(job.directory)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    told: list[Outcome] = []
+    threading.Thread(target=stop_when_running, daemon=True).start()
+    with pytest.raises(StoppedError) as stopped:
+        LocalExecutor(2, stream=io.StringIO()).execute(jobs, told.append)
+    assert stopped.value.exit_code == 128 + signal.SIGTERM
+    assert {(outcome.job, outcome.state) for outcome in told} == {(job, "stopped") for job in jobs[:2]}
+    assert not jobs[2].directory.exists()
+    for job in jobs[:2]:
+        status = read_status(job.directory)
+        assert status.state == "stopped"
+        assert [path.name for path in (job.directory / "checkpoints").glob("step-*")] == [f"step-{status.step:012}"]
+    step = read_status(jobs[0].directory).step
+    shorter = replace(jobs[0], config=replace(jobs[0].config, steps=step + 50))
+    (outcome,) = LocalExecutor(1, stream=io.StringIO()).execute([shorter], told.append)
+    assert outcome.state == "finished"
+    continued = json.loads((shorter.directory / "provenance.json").read_text())["continued"]
+    assert [part["step"] for part in continued] == [step]
+
+
+def test_nothing_is_left_running_when_the_callback_fails(tmp_path: Path) -> None:
+    quick = Job(tmp_path / "quick", tiny(steps=20))
+    long = Job(tmp_path / "long", replace(preset("smoke"), steps=1_000_000))
+
+    def fail(_: Outcome) -> None:
+        raise UserError("the disk is full.")
+
+    with pytest.raises(UserError, match="the disk is full"):
+        LocalExecutor(2, stream=io.StringIO()).execute([quick, long], fail)
+    if long.directory.exists():
+        with (long.directory / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody holds it
+
+
+def test_a_worker_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", replace(preset("smoke"), steps=1_000_000))
+    command = [sys.executable, "-m", "eva.runs.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(job.to_json() + "\n")
+        worker.stdin.flush()
+        wait_for_steps(job.directory, worker)
+        worker.stdin.close()
+        assert worker.wait(60) == 128 + signal.SIGTERM
+    assert read_status(job.directory).state == "stopped"

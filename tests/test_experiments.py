@@ -1,0 +1,222 @@
+"""The paper's experiments: what is run, what is kept of it, and what is not run twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eva.cli import main
+from eva.errors import UserError
+from eva.experiments import command
+from eva.experiments.catalogue import EXPERIMENTS, experiment
+from eva.experiments.command import Places, list_runs, run_experiment
+from eva.experiments.maze import SEEDS, TUNING_SEEDS, tuning
+from eva.experiments.quick import quick
+from eva.experiments.records import Records
+from eva.runs.jobs import Job, Outcome
+from eva.runs.names import EPISODE_COLUMNS
+
+EACH = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+def write_run(job: Job, directory: Path, state: str = "finished") -> None:
+    """Leave a run directory as training would, with one episode."""
+    directory.mkdir(parents=True)
+    status = {"state": state, "step": job.config.steps}
+    files = {
+        "config.json": job.config.to_json(),
+        "provenance.json": json.dumps({"commit": "c0ffee"}),
+        "status.json": json.dumps(status),
+        "episodes.csv": f"{EPISODE_COLUMNS}\n10,0,0.5,10\n",
+        "timing.jsonl": json.dumps({"step": 10, "seconds": 2.0, "steps_per_second": 5.0}) + "\n",
+        **{play.file: "{}" for play in job.plays},
+    }
+    for name, text in files.items():
+        (directory / name).write_text(text)
+
+
+class StubExecutor:
+    """Finishes every job at once, but for those it is told to fail."""
+
+    executed: list[Job]
+    failing: str | None
+
+    def __init__(self, num_processes: int, title: str) -> None:
+        assert num_processes == 3
+
+    def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
+        outcomes = []
+        for job in jobs:
+            self.executed.append(job)
+            if self.failing is not None and self.failing in str(job.directory):
+                outcomes.append(Outcome(job, "failed", "it diverged"))
+            else:
+                write_run(job, job.directory)
+                outcomes.append(Outcome(job, "finished"))
+            on_outcome(outcomes[-1])
+        return outcomes
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """The jobs that are executed, by a stub."""
+    StubExecutor.executed, StubExecutor.failing = [], None
+    monkeypatch.setattr(command, "LocalExecutor", StubExecutor)
+    return StubExecutor.executed
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path / "runs", tmp_path / "results", quick=False)
+
+
+@EACH
+def test_runs_are_named_once_and_apart(name: str) -> None:
+    jobs = experiment(name).jobs()
+    assert len({job.directory for job in jobs}) == len(jobs) > 0
+    assert len({str(job.config) for job in jobs}) == len(jobs)
+    assert not any(job.directory.is_absolute() for job in jobs)
+    assert all(1 <= play.steps <= job.config.steps for job in jobs for play in job.plays)
+    assert jobs == experiment(name).jobs()
+
+
+def test_a_directory_means_the_same_run_in_every_experiment() -> None:
+    meanings: dict[Path, set[str]] = {}
+    for each in EXPERIMENTS.values():
+        for job in each.jobs():
+            meanings.setdefault(job.directory, set()).add(job.to_json())
+    assert all(len(meaning) == 1 for meaning in meanings.values())
+    assert len(meanings) < sum(len(each.jobs()) for each in EXPERIMENTS.values()), "some runs are shared"
+
+
+def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
+    others = {job.config.seed for each in EXPERIMENTS.values() if each.name != "maze-tuning" for job in each.jobs()}
+    assert others == set(SEEDS)
+    assert not others & set(TUNING_SEEDS)
+    assert {job.config.seed for job in tuning()} == set(TUNING_SEEDS)
+    assert {job.config.eva.nonparametric_weight for job in tuning()} == {0.0}
+
+
+@EACH
+def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
+    jobs = experiment(name).jobs()
+    small = quick(jobs)
+    assert {job.directory.parent for job in small} == {job.directory.parent for job in jobs}
+    assert sum(job.config.steps for job in small) <= 4_000
+    assert all(1 <= play.steps <= job.config.steps for job in small for play in job.plays)
+
+
+def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: list[Job]) -> None:
+    each = experiment("consolidation")
+    StubExecutor.failing = "kept/seed-3"
+    with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3: it diverged\)"):
+        run_experiment(each, places, 3)
+    kept = {path.parent.relative_to(places.results) for path in places.results.rglob("status.json")}
+    assert kept == {"consolidation" / Path("runs") / job.directory for job in each.jobs()} - {
+        Path("consolidation/runs/consolidation/kept/seed-3")
+    }
+    record = places.results / "consolidation/runs/consolidation/annealed/seed-0"
+    packed = (record / "episodes.csv.gz").read_bytes()
+    assert gzip.decompress(packed).decode() == f"{EPISODE_COLUMNS}\n10,0,0.5,10\n"
+    assert packed[4:8] == bytes(4), "no time in it"
+    assert (record / "played-60000.json").exists()
+    assert executed[0].command == ("eva", "experiment", "consolidation")
+
+
+def test_finished_runs_are_not_made_again(places: Places, executed: list[Job]) -> None:
+    each = experiment("consolidation")
+    first, second, third, *_ = jobs = each.jobs()
+    write_run(first, places.runs / first.directory)  # finished here
+    write_run(second, places.runs / second.directory, state="stopped")  # to go on
+    write_run(third, places.results / "consolidation" / "runs" / third.directory)  # elsewhere, and committed
+    run_listed = list_runs(each, places).splitlines()
+    assert ["done" in line for line in run_listed] == [True, False, True] + [False] * 7
+    assert "stopped at 100,000" in run_listed[1]
+    (places.runs / second.directory / "status.json").unlink()
+    for path in (places.runs / second.directory).iterdir():
+        path.unlink()
+    (places.runs / second.directory).rmdir()
+    run_experiment(each, places, 3)
+    assert [job.directory for job in executed] == [
+        places.runs / job.directory for job in jobs if job not in (first, third)
+    ]
+    assert all(Records(places.results, each.name).find(job) for job in jobs)
+    executed.clear()
+    run_experiment(each, Places(places.runs.parent / "other", places.results, quick=False), 3)
+    assert executed == []
+
+
+def test_experiments_share_runs(places: Places, executed: list[Job]) -> None:
+    run_experiment(experiment("maze-two-coins"), places, 3)
+    executed.clear()
+    elsewhere = replace(places, runs=places.runs.parent / "other")
+    run_experiment(experiment("trace-computations"), elsewhere, 3)
+    assert {job.config.eva.trace for job in executed} == {"n-step", "kbrl"}
+    for job in experiment("trace-computations").jobs():
+        assert (places.results / "trace-computations" / "runs" / job.directory / "episodes.csv.gz").exists()
+
+
+def test_another_run_in_its_place_does_not_count(places: Places, executed: list[Job]) -> None:
+    each = experiment("maze-tuning")
+    first = each.jobs()[0]
+    other = replace(first, config=replace(first.config, learner=replace(first.config.learner, discount=0.9)))
+    write_run(other, places.results / each.name / "runs" / first.directory)
+    assert "done" not in list_runs(each, places)
+    run_experiment(each, places, 3)
+    assert len(executed) == len(each.jobs())
+    assert Records(places.results, each.name).find(first) == places.results / each.name / "runs" / first.directory
+
+
+def test_quick_leaves_the_results_alone(places: Places, executed: list[Job]) -> None:
+    run_experiment(experiment("maze-single-episode"), replace(places, quick=True), 3)
+    assert not places.results.exists()
+    assert len(list((places.runs / "quick" / "results").rglob("episodes.csv.gz"))) == 3
+    assert {job.command[-1] for job in executed} == {"--quick"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["maze-one-coins"], "there is no experiment 'maze-one-coins': did you mean 'maze-one-coin'?"),
+        ([], "give the name of one experiment"),
+        (["maze-one-coin", "--all"], "give the name of one experiment"),
+        (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be at least 1."),
+        (["maze-one-coin", "--job", "1"], "there is no option --job: did you mean '--jobs'?"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert expected in err
+
+
+def test_experiments_and_runs_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(EXPERIMENTS)
+    places = ["--runs-dir", str(tmp_path), "--results-dir", str(tmp_path)]
+    assert main(["experiment", "--all", "--list", *places]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == sum(len(each.jobs()) for each in EXPERIMENTS.values())
+    assert all(line.endswith("to do") for line in lines)
+
+
+def quick_runs(name: str, tmp_path: Path) -> None:
+    assert main(["experiment", name, "--quick", "--jobs", "2", "--runs-dir", str(tmp_path)]) == 0
+
+
+def test_a_quick_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    quick_runs("maze-single-episode", tmp_path)
+    assert not Path("results").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"maze-single-episode"}))
+def test_every_quick_experiment_runs(name: str, tmp_path: Path) -> None:
+    quick_runs(name, tmp_path)
