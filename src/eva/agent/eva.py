@@ -102,7 +102,7 @@ class EVAAgent:
         q_theta, h = self.learner.network(torch.from_numpy(observations).to(self.device))
         values = q_theta.cpu().numpy()
         greedy = values.argmax(axis=1)
-        self.largest_value = float(np.maximum(self.largest_value, np.abs(values).max()))  # NaN stays
+        self.largest_value = max(float(np.abs(values).max()), self.largest_value)  # NaN stays, being first
         if not math.isfinite(self.largest_value):
             raise DivergedError("the network's values are no longer finite")
         weight = self.weight
@@ -221,7 +221,7 @@ class RunningMeans:
 
     def add(self, name: str, values: Tensor | Floats | Bools) -> None:
         """Count each of `values` under `name`."""
-        total = values.sum(dtype=torch.float64) if isinstance(values, Tensor) else float(np.sum(values, dtype=float))
+        total = values.sum(dtype=torch.float64) if isinstance(values, Tensor) else float(values.sum(dtype=float))
         self._sums[name] = self._sums.get(name, 0.0) + total
         self._counts[name] = self._counts.get(name, 0) + math.prod(values.shape)
 

@@ -111,9 +111,11 @@ class NeighbourIndex:
     def _ordered(self, queries: Floats, candidates: Ints, real: Bools, k: int) -> tuple[Ints, Floats]:
         """Sort candidates, (E, n), by their distance in float64, ties newest first; keep k of those that are real."""
         keys = self.keys[self._indices(candidates)].cpu().numpy()
-        distances = np.where(real, np.square(keys - queries[:, None]).sum(axis=2), np.inf)
-        order = np.lexsort((-self.born[candidates], distances), axis=1)[:, :k]
-        return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(distances, order, axis=1)
+        differences = keys - queries[:, None]
+        distances = np.where(real, np.square(differences, out=differences).sum(axis=2), np.inf)
+        order = np.lexsort((-self.born[candidates], distances))[:, :k]
+        rows = np.arange(len(queries))[:, None]
+        return candidates[rows, order], distances[rows, order]
 
     def _ordered_by_chunks(self, query: Floats, candidates: Ints, k: int) -> tuple[Ints, Floats]:
         """Do the same for one query, (D,), and candidates, (n,), so many that they are compared by and by."""
