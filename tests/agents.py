@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -11,11 +12,14 @@ import numpy as np
 import torch
 
 from eva.agent.eva import EVAAgent
-from eva.build import build_agent, build_environment
+from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.learner import Learner
+from eva.build import build_agent, build_environment, build_network, build_replay, generators
 from eva.config import Config
 from eva.presets import preset
 from eva.runs.loop import interact
-from eva.types import EnvironmentSpec, Floats, Ints, Observations, StepOutcome, Trajectories, VectorEnvironment
+from eva.runs.state import pack, unpack
+from eva.types import EnvironmentSpec, Floats, Ints, Observations, State, StepOutcome, Trajectories, VectorEnvironment
 
 
 def changed(config: Config, **sections: Any) -> Config:
@@ -83,6 +87,70 @@ def _learned(learner: Any) -> list[torch.Tensor]:
         *learner.target_network.state_dict().values(),
         *(value for i in sorted(states) for _, value in sorted(states[i].items())),
     ]
+
+
+def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
+    """Run DQN (Section 2), without anything of EVA; returns its actions and what it learned.
+
+    It is double, or replays by priority, where `config` says so.
+    """
+    environment, streams = build_environment(config), generators(config.seed)
+    spec, learning, exploration = environment.spec, config.learner, config.exploration
+    network = build_network(config, spec, streams["network"])
+    learner = Learner(
+        network,
+        learning_rate=learning.learning_rate,
+        error=learning.error,
+        target_period_updates=learning.target_period_updates,
+        double=learning.double,
+    )
+    replay = build_replay(config, spec, torch.device("cpu"))
+    epsilon = LinearSchedule(
+        exploration.epsilon_start, exploration.epsilon_end, 0, exploration.epsilon_decay_transitions
+    )
+    choose = EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"])
+
+    taken = []
+    observations = environment.reset()
+    for step in range(num_steps):
+        with torch.no_grad():
+            q, _ = network(torch.from_numpy(observations))
+        actions = choose(q.argmax(dim=1).numpy(), step * spec.num_environments)
+        outcome = environment.step(actions)
+        discounts = np.where(outcome.terminated, 0.0, learning.discount)
+        no_embeddings = torch.zeros(spec.num_environments, config.network.embedding_size)
+        replay.append(observations, actions, outcome.rewards, discounts, outcome.terminated, no_embeddings)
+        if outcome.truncated.any():
+            (lanes,) = outcome.truncated.nonzero()
+            replay.close(lanes, outcome.last_observations[lanes], no_embeddings[lanes])
+        if (step + 1) * spec.num_environments >= learning.learning_starts_transitions:
+            slots = replay.sample(streams["sampling"], learning.batch_size)
+            update = learner.update(replay.batch(slots))
+            if update.absolute_errors is not None:
+                replay.prioritise(slots, update.absolute_errors)
+        observations = outcome.observations
+        taken.append(actions.tolist())
+    return taken, learner
+
+
+def frozen(state: State) -> State:
+    """Return a state as a checkpoint holds it: a copy."""
+    arrays, plain = pack(state)
+    return unpack({name: array.copy() for name, array in arrays.items()}, copy.deepcopy(plain))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two states or explanations are equal to the bit."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if hasattr(one, "__dataclass_fields__"):
+        return type(one) is type(other) and same(vars(one), vars(other))
+    if isinstance(one, np.ndarray | torch.Tensor):
+        a, b = np.asarray(one), np.asarray(other)
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return bool(one == other)
 
 
 class ScriptedVector:

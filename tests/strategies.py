@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
+from eva.agent.exploration import LinearSchedule
+from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.types import Floats, Trajectories
 from tests.reference.neighbours import Embedding
@@ -120,10 +122,22 @@ class MemoryCase:
     Observations are the numbers 1, 2, 3, ...; embeddings have few values, so that many are duplicates.
     """
 
-    def __init__(self, num_environments: int, lane_capacity: int, generator: np.random.Generator) -> None:
+    def __init__(
+        self, num_environments: int, lane_capacity: int, generator: np.random.Generator, prioritised: bool = False
+    ) -> None:
         self.num_environments = num_environments
+        capacity = lane_capacity * num_environments
+        priorities = Priorities(
+            capacity, priority_exponent=0.6, priority_floor=1e-6, importance_exponent=LinearSchedule(0.4, 0.4)
+        )
         self.replay = ReplayBuffer(
-            lane_capacity * num_environments, num_environments, (1,), np.dtype(np.int32), EMBEDDING_SIZE, CPU
+            capacity,
+            num_environments,
+            (1,),
+            np.dtype(np.int32),
+            EMBEDDING_SIZE,
+            CPU,
+            priorities if prioritised else None,
         )
         self.reference = ReferenceMemory(num_environments, lane_capacity)
         self.generator = generator
@@ -167,10 +181,10 @@ class MemoryCase:
 
 
 @st.composite
-def memory_cases(draw: st.DrawFn, min_capacity: int = 2, max_steps: int = 30) -> MemoryCase:
+def memory_cases(draw: st.DrawFn, min_capacity: int = 2, max_steps: int = 30, prioritised: bool = False) -> MemoryCase:
     """Draw lanes so small that they wrap around many times, with all kinds of endings."""
     num_environments, lane_capacity = draw(st.integers(1, 4)), draw(st.integers(min_capacity, 8))
-    case = MemoryCase(num_environments, lane_capacity, draw(generators))
+    case = MemoryCase(num_environments, lane_capacity, draw(generators), prioritised)
     event = draw(st.sampled_from([[STEP], [STEP, STEP, TERMINATE, TRUNCATE], [STEP] * 8 + [TERMINATE, TRUNCATE]]))
     one_step = st.lists(st.sampled_from(event), min_size=num_environments, max_size=num_environments)
     num_steps = draw(st.integers(0, max_steps))

@@ -11,6 +11,7 @@ from eva.agent.eva import EVAAgent, RunningMeans
 from eva.agent.replay import CLOSING, STEP, TERMINATION
 from eva.runs.loop import interact
 from eva.runs.names import METRICS
+from eva.types import Update
 from tests.agents import ScriptedVector, built, changed, run, scripted, tiny, watch
 
 BOTH_SIZES = pytest.mark.parametrize("num_environments", [1, 4])
@@ -67,6 +68,33 @@ def test_the_whole_sequence_of_calls(num_environments: int) -> None:
         assert tape == expected
 
 
+def test_the_errors_of_a_batch_become_the_priorities_of_its_transitions() -> None:
+    agent, environment = scripted(tiny(2, learner={"double": True}, replay={"prioritised": True}))
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+    for owner, name in [
+        (agent.replay, "sample"),
+        (agent.replay, "batch"),
+        (agent.learner, "update"),
+        (agent.replay, "prioritise"),
+    ]:
+        watch(owner, name, lambda *call, name=name: calls.append((name, call)))
+    run(agent, environment, 12)
+    names, last = zip(*calls[-4:], strict=True)
+    assert names == ("sample", "batch", "update", "prioritise")
+    (slots, generator, size), (batch, gathered), (update, learned), (_, prioritised, errors) = last
+    assert generator is agent.generator
+    assert size == 8
+    assert gathered is slots
+    assert learned is batch
+    assert prioritised is slots
+    assert errors is update.absolute_errors
+    expected = dict(zip(slots.tolist(), errors.double().tolist(), strict=True))  # the last of duplicates
+    values = agent.replay.priorities.values
+    assert {slot: values[slot] for slot in expected} == pytest.approx(
+        {slot: (error + 1e-6) ** 0.6 for slot, error in expected.items()}
+    )
+
+
 def test_what_is_passed_from_part_to_part() -> None:
     agent, environment = scripted(tiny(2, exploration={"epsilon_start": 0.0, "epsilon_end": 0.0}))
     calls: dict[str, tuple[Any, ...]] = {}
@@ -78,7 +106,7 @@ def test_what_is_passed_from_part_to_part() -> None:
         (agent.replay, "append"),
     ]:
         watch(owner, name, lambda *call, name=name: calls.update({name: call}))
-    agent.learner.update = lambda batch: torch.zeros(())  # type: ignore[method-assign]
+    agent.learner.update = lambda batch: Update(torch.zeros(()), None)  # type: ignore[method-assign]
 
     observations = run(agent, environment, 12)[-1].observations
     q_eva = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
@@ -186,7 +214,7 @@ def test_metrics_are_means_over_what_happened_since() -> None:
     agent, environment = scripted(tiny(2))
     losses: list[float] = []
     values: list[float] = []
-    watch(agent.learner, "update", lambda loss, _: losses.append(loss.item()))
+    watch(agent.learner, "update", lambda update, _: losses.append(update.loss.item()))
     watch(agent.adjuster, "adjust", lambda _, q_theta, *__: values.extend(q_theta.max(axis=1).tolist()))
     run(agent, environment, 20)
     for _ in range(2):

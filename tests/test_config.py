@@ -44,6 +44,7 @@ def test_presets_survive_json(name: str) -> None:
         ({"network": {"channels": [16]}}, "must be of equal length."),
         ({"network": 3}, "network must be a group of fields, not 3."),
         ({"replay": {"replay_capacity": 1}}, "replay.replay_capacity must be at least 2"),
+        ({"replay": {"priority_floor": 0.0}}, "replay.priority_floor is 0.0, but must be a number above 0."),
         ({"sed": 1}, "there is no field sed: did you mean 'seed'?"),
         ({"eva": {"num_neighbors": 5}}, "there is no field eva.num_neighbors: did you mean 'num_neighbours'?"),
     ],

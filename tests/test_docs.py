@@ -133,8 +133,9 @@ def test_named_tests_exist() -> None:
         assert name in functions, test
 
 
-def test_ledger_has_no_gaps_and_every_row_is_pinned_or_says_why_not() -> None:
-    assert [row[0] for row in ledger()] == [f"P{i}" for i in range(1, len(ledger()) + 1)]
+def test_ledger_is_in_order_and_every_row_is_pinned_or_says_why_not() -> None:
+    numbers = [int(row[0][1:]) for row in ledger()]
+    assert numbers == sorted(set(numbers))
     for row in ledger():
         assert len(row) == 6, row
         assert all(row)

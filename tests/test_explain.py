@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +14,9 @@ from torch import Tensor
 import eva
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.config import EVAConfig
-from eva.runs.state import pack, unpack
-from eva.types import Explanation, State
-from tests.agents import built, run, scripted, tiny, watch
+from eva.runs.state import pack
+from eva.types import Explanation
+from tests.agents import built, frozen, run, same, scripted, tiny, watch
 from tests.reference.neighbours import nearest
 from tests.reference.traces import n_step, trajectory_centric_planning
 from tests.reference.trajectories import ReferenceMemory, RememberedTrajectory
@@ -32,26 +31,6 @@ VARIANTS = {
     "start": replace(SMALL, value_buffer_entries="start", plan_at_episode_start=True),
     "n-step": replace(SMALL, trace="n-step"),
 }
-
-
-def frozen(state: State) -> State:
-    """Return a state as a checkpoint holds it: a copy."""
-    arrays, plain = pack(state)
-    return unpack({name: array.copy() for name, array in arrays.items()}, copy.deepcopy(plain))
-
-
-def same(one: Any, other: Any) -> bool:
-    """Whether two states or explanations are equal to the bit."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if hasattr(one, "__dataclass_fields__"):
-        return type(one) is type(other) and same(vars(one), vars(other))
-    if isinstance(one, np.ndarray | Tensor):
-        a, b = np.asarray(one), np.asarray(other)
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return bool(one == other)
 
 
 # The agent.

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from eva.agent.learner import Learner
 from eva.types import Batch
-from tests.reference.agent import huber, mean_loss, q_learning_target, squared_error
+from tests.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
 from tests.strategies import generators
 
+BOTH_RULES = pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 LOSSES = pytest.mark.parametrize(("error", "loss"), [("squared", squared_error), ("huber", huber)])
 
 
@@ -33,19 +34,25 @@ class LearnerCase:
     """A learner of W, and batches of two coordinates and three actions."""
 
     def __init__(
-        self, generator: np.random.Generator, error: str = "squared", target_period_updates: int = 100
+        self,
+        generator: np.random.Generator,
+        error: str = "squared",
+        target_period_updates: int = 100,
+        double: bool = False,
     ) -> None:
         self.generator = generator
+        self.double = double
         self.learner = Learner(
             LinearNetwork(torch.tensor(generator.standard_normal((3, 2)))),
             learning_rate=0.01,
             error=error,
             target_period_updates=target_period_updates,
+            double=double,
         )
-        with torch.no_grad():
-            self.learner.target_network.weight += 1  # so that it matters which network a value comes from
+        with torch.no_grad():  # so that it matters which network a value or a choice comes from
+            self.learner.target_network.weight += torch.tensor(1 + generator.standard_normal((3, 2)))
 
-    def batch(self, size: int) -> Batch:
+    def batch(self, size: int, weighted: bool = False) -> Batch:
         draw = self.generator.standard_normal
         return Batch(
             observations=torch.tensor(draw((size, 2))),
@@ -53,27 +60,36 @@ class LearnerCase:
             rewards=torch.tensor(draw(size)),
             discounts=torch.tensor(self.generator.choice([0.0, 0.99], size)),
             next_observations=torch.tensor(draw((size, 2))),
+            importance_weights=torch.tensor(self.generator.random(size)) if weighted else None,
         )
 
     def expected_targets(self, batch: Batch) -> list[float]:
-        next_q = (batch.next_observations @ self.learner.target_network.weight.T).tolist()
-        return [
-            q_learning_target(*x) for x in zip(batch.rewards.tolist(), batch.discounts.tolist(), next_q, strict=True)
-        ]
+        rewards, discounts = batch.rewards.tolist(), batch.discounts.tolist()
+        target_q = (batch.next_observations @ self.learner.target_network.weight.T).tolist()
+        online_q = (batch.next_observations @ self.learner.network.weight.T).tolist()
+        if self.double:
+            return list(map(double_q_learning_target, rewards, discounts, online_q, target_q))
+        return list(map(q_learning_target, rewards, discounts, target_q))
+
+    def predictions(self, batch: Batch) -> list[float]:
+        q = (batch.observations @ self.learner.network.weight.T).tolist()
+        return [row[action] for row, action in zip(q, batch.actions.tolist(), strict=True)]
 
 
+@BOTH_RULES
 @settings(max_examples=50)
 @given(generator=generators, size=st.integers(1, 6))
-def test_targets_are_the_papers(generator: np.random.Generator, size: int) -> None:
-    case = LearnerCase(generator)
+def test_targets_are_the_papers(double: bool, generator: np.random.Generator, size: int) -> None:
+    case = LearnerCase(generator, double=double)
     batch = case.batch(size)
     targets = case.learner.targets(batch)
     assert not targets.requires_grad
     assert targets.tolist() == pytest.approx(case.expected_targets(batch), rel=1e-12)
 
 
-def test_after_a_termination_the_next_observation_is_ignored() -> None:
-    case = LearnerCase(np.random.default_rng(0))
+@BOTH_RULES
+def test_after_a_termination_the_next_observation_is_ignored(double: bool) -> None:
+    case = LearnerCase(np.random.default_rng(0), double=double)
     batch = replace(case.batch(4), discounts=torch.zeros(4, dtype=torch.float64))
     assert case.learner.targets(batch).tolist() == batch.rewards.tolist()
 
@@ -86,10 +102,28 @@ def test_losses_are_the_papers(
 ) -> None:
     case = LearnerCase(generator, error)
     batch = case.batch(size)
-    q = (batch.observations @ case.learner.network.weight.T).tolist()
-    predictions = [row[action] for row, action in zip(q, batch.actions.tolist(), strict=True)]
-    expected = mean_loss(loss, predictions, case.expected_targets(batch))
-    assert case.learner.update(batch).item() == pytest.approx(expected, rel=1e-12)
+    expected = mean_loss(loss, case.predictions(batch), case.expected_targets(batch))
+    update = case.learner.update(batch)
+    assert update.loss.item() == pytest.approx(expected, rel=1e-12)
+    assert update.absolute_errors is None
+
+
+@LOSSES
+@BOTH_RULES
+@settings(max_examples=25)
+@given(generator=generators, size=st.integers(1, 6))
+def test_weights_scale_the_losses_and_errors_are_told(
+    error: str, loss: Callable[[float], float], double: bool, generator: np.random.Generator, size: int
+) -> None:
+    case = LearnerCase(generator, error, double=double)
+    batch = case.batch(size, weighted=True)
+    predictions, targets = case.predictions(batch), case.expected_targets(batch)
+    expected = mean_loss(loss, predictions, targets, batch.importance_weights.tolist())
+    update = case.learner.update(batch)
+    assert update.loss.item() == pytest.approx(expected, rel=1e-12)
+    errors = [abs(target - prediction) for prediction, target in zip(predictions, targets, strict=True)]
+    assert update.absolute_errors.tolist() == pytest.approx(errors, rel=1e-9)
+    assert not update.absolute_errors.requires_grad
 
 
 class ReferenceAdam:
@@ -112,20 +146,22 @@ def slope(error: str, difference: float) -> float:
     return 2 * difference if error == "squared" else max(-1.0, min(1.0, difference))
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("error", ["squared", "huber"])
 @settings(max_examples=25)
 @given(generator=generators, size=st.integers(1, 5))
-def test_updates_are_steps_of_adam(error: str, generator: np.random.Generator, size: int) -> None:
+def test_updates_are_steps_of_adam(error: str, weighted: bool, generator: np.random.Generator, size: int) -> None:
     case = LearnerCase(generator, error)
     weight = case.learner.network.weight.tolist()
     adams = [[ReferenceAdam() for _ in row] for row in weight]
     for _ in range(3):
-        batch = case.batch(size)
+        batch = case.batch(size, weighted)
         gradient = np.zeros((3, 2))
-        rows = zip(batch.observations.tolist(), batch.actions.tolist(), case.expected_targets(batch), strict=True)
-        for s, a, target in rows:
+        importance = batch.importance_weights.tolist() if weighted else [1.0] * size
+        states, actions = batch.observations.tolist(), batch.actions.tolist()
+        for s, a, target, share in zip(states, actions, case.expected_targets(batch), importance, strict=True):
             prediction = sum(w * x for w, x in zip(weight[a], s, strict=True))
-            gradient[a] += slope(error, prediction - target) * np.array(s) / size
+            gradient[a] += share * slope(error, prediction - target) * np.array(s) / size
         weight = [
             [adams[a][i].step(w, float(gradient[a, i])) for i, w in enumerate(row)] for a, row in enumerate(weight)
         ]
@@ -148,7 +184,7 @@ def test_the_target_network_is_copied_after_every_period(period: int) -> None:
 
 def test_at_first_the_target_network_is_a_copy() -> None:
     network = LinearNetwork(torch.ones(3, 2, dtype=torch.float64))
-    learner = Learner(network, learning_rate=0.01, error="squared", target_period_updates=2)
+    learner = Learner(network, learning_rate=0.01, error="squared", target_period_updates=2, double=False)
     assert learner.network is network
     assert torch.equal(learner.target_network.weight, network.weight)
     assert learner.target_network.weight.data_ptr() != network.weight.data_ptr()
@@ -156,8 +192,7 @@ def test_at_first_the_target_network_is_a_copy() -> None:
 
 def test_an_update_leaves_its_batch_alone() -> None:
     case = LearnerCase(np.random.default_rng(0))
-    batch = case.batch(5)
+    batch = case.batch(5, weighted=True)
     before = {name: x.clone() for name, x in vars(batch).items()}
-    loss = case.learner.update(batch)
-    assert not loss.requires_grad
+    assert not case.learner.update(batch).loss.requires_grad
     assert all(torch.equal(x, before[name]) and not x.requires_grad for name, x in vars(batch).items())

@@ -13,58 +13,18 @@ import pytest
 import torch
 
 import eva.build
-from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.exploration import LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
-from eva.agent.learner import Learner
 from eva.agent.traces import trajectory_centric_planning
-from eva.build import build_environment, build_network, build_replay, generators
-from eva.config import Config
 from eva.runs.loop import interact
 from eva.types import Trajectories
-from tests.agents import Poisoned, built, ran, run, same_learning, scripted, tiny, watch, watch_entries
+from tests.agents import Poisoned, built, dqn, ran, run, same_learning, scripted, tiny, watch, watch_entries
 
 CPU = torch.device("cpu")
 BOTH_SIZES = pytest.mark.parametrize("num_environments", [1, 4])
 
 
 # --- Weight 0 is DQN ----------------------------------------------------------------------------------------------
-
-
-def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
-    """Run DQN (Section 2), without anything of EVA; returns its actions and what it learned."""
-    environment, streams = build_environment(config), generators(config.seed)
-    spec, learning, exploration = environment.spec, config.learner, config.exploration
-    network = build_network(config, spec, streams["network"])
-    learner = Learner(
-        network,
-        learning_rate=learning.learning_rate,
-        error=learning.error,
-        target_period_updates=learning.target_period_updates,
-    )
-    replay = build_replay(config, spec, CPU)
-    epsilon = LinearSchedule(
-        exploration.epsilon_start, exploration.epsilon_end, 0, exploration.epsilon_decay_transitions
-    )
-    choose = EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"])
-
-    taken = []
-    observations = environment.reset()
-    for step in range(num_steps):
-        with torch.no_grad():
-            q, _ = network(torch.from_numpy(observations))
-        actions = choose(q.argmax(dim=1).numpy(), step * spec.num_environments)
-        outcome = environment.step(actions)
-        discounts = np.where(outcome.terminated, 0.0, learning.discount)
-        no_embeddings = torch.zeros(spec.num_environments, config.network.embedding_size)
-        replay.append(observations, actions, outcome.rewards, discounts, outcome.terminated, no_embeddings)
-        if outcome.truncated.any():
-            (lanes,) = outcome.truncated.nonzero()
-            replay.close(lanes, outcome.last_observations[lanes], no_embeddings[lanes])
-        if (step + 1) * spec.num_environments >= learning.learning_starts_transitions:
-            learner.update(replay.batch(replay.sample(streams["sampling"], learning.batch_size)))
-        observations = outcome.observations
-        taken.append(actions.tolist())
-    return taken, learner
 
 
 @BOTH_SIZES
@@ -226,7 +186,7 @@ def test_the_learner_never_reads_the_value_buffer() -> None:
     assert len(buffer) > 0
     buffer.values.fill(np.nan)
     buffer.index.keys.fill_(torch.nan)
-    losses = [x.learner.update(x.replay.batch(x.replay.sample(x.generator, 8))) for x in (agent, other)]
+    losses = [x.learner.update(x.replay.batch(x.replay.sample(x.generator, 8))).loss for x in (agent, other)]
     assert losses[0].isfinite()
     assert torch.equal(*losses)
     assert same_learning(agent.learner, other.learner)

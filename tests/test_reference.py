@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from tests.reference.agent import (
+    double_q_learning_target,
     each,
     epsilon_greedy,
     huber,
@@ -20,6 +21,7 @@ from tests.reference.agent import (
 )
 from tests.reference.kbrl import distribution, kernel_based_rl
 from tests.reference.neighbours import nearest, squared_distance
+from tests.reference.priorities import ReferencePriorities
 from tests.reference.traces import Trajectory, n_step, trajectory_centric_planning
 from tests.reference.trajectories import ReferenceMemory, Transition
 from tests.reference.value_buffer import ReferenceValueBuffer
@@ -342,6 +344,12 @@ def test_q_learning_target() -> None:
     assert q_learning_target(1.0, 0.0, [4.0, 6.0]) == 1.0
 
 
+def test_double_q_learning_target() -> None:
+    # Q_theta prefers action 0, which Q~ values at 4
+    assert double_q_learning_target(1.0, 0.5, [3.0, 2.0], [4.0, 6.0]) == 3.0  # 1 + 4/2
+    assert double_q_learning_target(1.0, 0.0, [3.0, 2.0], [4.0, 6.0]) == 1.0
+
+
 @pytest.mark.parametrize(
     ("error", "squared", "clipped"),
     [(0.5, 0.25, 0.125), (-1.0, 1.0, 0.5), (3.0, 9.0, 2.5), (-3.0, 9.0, 2.5)],  # 3 - 1/2
@@ -360,6 +368,7 @@ def test_mean_loss() -> None:
     predictions, targets = [1.0, 5.0], [1.5, 2.0]  # errors -0.5 and 3
     assert mean_loss(squared_error, predictions, targets) == 4.625  # (0.25 + 9)/2
     assert mean_loss(huber, predictions, targets) == 1.3125  # (0.125 + 2.5)/2
+    assert mean_loss(squared_error, predictions, targets, [1.0, 0.5]) == 2.375  # (0.25 + 9/2)/2
 
 
 def final_layer(embedding: list[float]) -> list[float]:
@@ -432,3 +441,30 @@ def test_plan_without_memories_does_nothing() -> None:
     for trace in (each(n_step), kbrl):
         plan([35.0], ReferenceMemory(1, 9), value_buffer, final_layer, trace, 3, 50)
     assert value_buffer.entries == []
+
+
+# --- Prioritised replay -------------------------------------------------------------------------------------------
+
+
+def test_priorities_lie_one_after_the_other() -> None:
+    priorities = ReferencePriorities(alpha=0.5, epsilon=1.0)
+    priorities.add([2, 5, 9])
+    priorities.update([2, 9], [3.0, -8.0])
+    priorities.remove([5])
+    assert priorities.values == {2: 2.0, 9: 3.0}  # the roots of 3 + 1 and 8 + 1
+    # Halves of 5: 0.25 and 0.75 of the first are 0.625 and 1.875; of the second 3.125 and 4.375
+    assert priorities.sample([0.25, 0.25]) == [2, 9]
+    assert priorities.sample([0.75, 0.75]) == [2, 9]
+    assert priorities.sample([0.8125, 0.0]) == [9, 9]  # 2.03125 and 2.5
+    priorities.add([7])
+    assert priorities.values[7] == 3.0
+
+
+def test_importance_weights() -> None:
+    priorities = ReferencePriorities(alpha=1.0, epsilon=1.0)
+    priorities.add([0, 1, 2])
+    priorities.update([1, 2], [1.0, 4.0])
+    # P = 1/8, 2/8, 5/8; (3 P)^-1 = 8/3, 8/6, 8/15
+    assert priorities.importance_weights([0, 1, 2], beta=1.0) == pytest.approx([1.0, 0.5, 0.2])
+    assert priorities.importance_weights([1, 2], beta=1.0) == pytest.approx([1.0, 0.4])
+    assert priorities.importance_weights([0, 1], beta=0.5) == pytest.approx([1.0, math.sqrt(0.5)])

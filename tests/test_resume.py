@@ -49,10 +49,14 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["torch._dynamo", "torch.utils.tensorboard", "eva.cli", "eva.runs.loop", "pytest"])
 
 SWITCHES = {
-    "kbrl": {"trace": "kbrl", "plan_at_episode_start": True, "value_buffer_entries": "start"},
-    "per-environment": {"value_buffers": "per-environment", "trace": "n-step", "plan_at_episode_start": True},
-    "recomputed": {"remembered_values": "recomputed", "start": "full", "anneal_start_transitions": 90},
-    "everything": {"remembered_values": "recomputed", "value_buffers": "per-environment", "trace": "kbrl"},
+    "kbrl": {"eva": {"trace": "kbrl", "plan_at_episode_start": True, "value_buffer_entries": "start"}},
+    "per-environment": {"eva": {"value_buffers": "per-environment", "trace": "n-step", "plan_at_episode_start": True}},
+    "recomputed": {"eva": {"remembered_values": "recomputed", "start": "full", "anneal_start_transitions": 90}},
+    "everything": {
+        "eva": {"remembered_values": "recomputed", "value_buffers": "per-environment", "trace": "kbrl"},
+        "learner": {"double": True},
+        "replay": {"prioritised": True},
+    },
 }
 
 
@@ -152,7 +156,7 @@ def has_reached(path: Path, step: int) -> bool:
     [(1, None), (4, None), (1, "kbrl"), (4, "per-environment"), (1, "recomputed"), (4, "everything")],
 )
 def test_two_halves_are_one_whole(tmp_path, num_environments, switches):
-    config = run_config(num_environments, eva=SWITCHES.get(switches, {}))
+    config = run_config(num_environments, **SWITCHES.get(switches, {}))
     trained(config, tmp_path / "whole")
     assert "goes on" not in trained(replace(config, steps=72), tmp_path / "halves")  # between two checkpoints
     assert "goes on from 72 transitions." in trained(config, tmp_path / "halves")

@@ -19,6 +19,7 @@ from eva.agent.kbrl import kernel_based_rl
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
 from eva.agent.planner import Evaluate, Planner, Trace
+from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
@@ -72,6 +73,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
             learning_rate=learner.learning_rate,
             error=learner.error,
             target_period_updates=learner.target_period_updates,
+            double=learner.double,
         ),
         replay,
         build_adjuster(config.eva, replay, network.values, network, spec.num_actions, learner.discount),
@@ -113,9 +115,16 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
 def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
     """Return an empty replay buffer, or say that it would not fit into memory."""
     capacity, embedding_size = config.replay.replay_capacity, config.network.embedding_size
-    check_memory(capacity, ReplayBuffer.bytes_per_slot(spec.observation_shape, spec.observation_dtype, embedding_size))
+    bytes_per_slot = ReplayBuffer.bytes_per_slot(spec.observation_shape, spec.observation_dtype, embedding_size)
+    check_memory(capacity, bytes_per_slot + config.replay.prioritised * Priorities.BYTES_PER_SLOT)
     return ReplayBuffer(
-        capacity, spec.num_environments, spec.observation_shape, spec.observation_dtype, embedding_size, device
+        capacity,
+        spec.num_environments,
+        spec.observation_shape,
+        spec.observation_dtype,
+        embedding_size,
+        device,
+        _priorities(config.replay) if config.replay.prioritised else None,
     )
 
 
@@ -249,6 +258,17 @@ def free_memory() -> int:
         return int(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError):  # not Linux: all there is
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _priorities(config: ReplayConfig) -> Priorities:
+    return Priorities(
+        config.replay_capacity,
+        priority_exponent=config.priority_exponent,
+        priority_floor=config.priority_floor,
+        importance_exponent=LinearSchedule(
+            config.importance_exponent_start, 1.0, 0, config.importance_anneal_transitions
+        ),
+    )
 
 
 def _weight_schedule(config: EVAConfig) -> LinearSchedule:

@@ -72,6 +72,16 @@ class ReplayConfig:
 
     replay_capacity: Count = 50_000
     """States stored, over all environments (paper: 50K in the maze)."""
+    prioritised: bool = False
+    """Draw the learner's batches by priority instead of uniformly (Schaul et al., 2016; P75). EVA plans as ever."""
+    priority_exponent: Share = 0.6
+    """alpha, how much the priorities count; 0 is uniform (Schaul et al.; P76)."""
+    priority_floor: Positive = 1e-6
+    """epsilon, added to each absolute error, so that no transition is out of reach (P76)."""
+    importance_exponent_start: Share = 0.4
+    """beta at the start, how much of the bias the importance weights undo; it ends at 1 (Schaul et al.; P78)."""
+    importance_anneal_transitions: CountOrZero = 60_000
+    """How long beta takes to reach 1 (P78: as long as the preset's run)."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ class LearnerConfig:
     """No updates before."""
     update_period_steps: Count = 1
     """Agent steps from one update to the next (P17, P27)."""
+    double: bool = False
+    """Double DQN: Q_theta chooses the next action, the target network values it (van Hasselt et al., 2016; P75)."""
 
 
 @dataclass(frozen=True)

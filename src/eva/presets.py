@@ -18,13 +18,18 @@ from eva.errors import UserError, nearest_name
 
 def _maze(num_coins: int, steps: int) -> Config:
     plural = "" if num_coins == 1 else "s"
-    return Config(name=f"maze-{num_coins}-coin{plural}", steps=steps, maze=MazeConfig(num_coins=num_coins))
+    return Config(
+        name=f"maze-{num_coins}-coin{plural}",
+        steps=steps,
+        maze=MazeConfig(num_coins=num_coins),
+        replay=ReplayConfig(importance_anneal_transitions=steps),
+    )
 
 
 _SMOKE = Config(
     name="smoke",
     steps=1_000,
-    replay=ReplayConfig(replay_capacity=500),
+    replay=ReplayConfig(replay_capacity=500, importance_anneal_transitions=1_000),
     learner=LearnerConfig(learning_starts_transitions=200),
     exploration=ExplorationConfig(epsilon_decay_transitions=500),
     eva=EVAConfig(trajectory_length=10, value_buffer_capacity=100),

@@ -117,6 +117,15 @@ class Batch:
     rewards: Tensor  # (B,)
     discounts: Tensor  # (B,)
     next_observations: Tensor  # (B, ...) without meaning where the discount is 0
+    importance_weights: Tensor | None = None  # (B,) of each transition's loss; None where all count alike
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update of the learner found, on its device."""
+
+    loss: Tensor  # ()
+    absolute_errors: Tensor | None  # (B,) |y - Q_theta(s, a)| before the update, where transitions have weights
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ def q_learning_target(reward: float, discount: float, next_q: QValues) -> float:
     return reward + discount * max(next_q)  # P5
 
 
+def double_q_learning_target(reward: float, discount: float, online_q: QValues, target_q: QValues) -> float:
+    """Return y = r + d Q~(s', argmax_a Q_theta(s', a)) (van Hasselt et al., 2016, Eq. 4)."""
+    return reward + discount * target_q[online_q.index(max(online_q))]  # P75
+
+
 def squared_error(error: float) -> float:
     """Return the squared error."""
     return error**2
@@ -45,10 +50,16 @@ def huber(error: float, delta: float = 1.0) -> float:
     return delta * (abs(error) - 0.5 * delta)  # P15
 
 
-def mean_loss(loss: Callable[[float], float], predictions: list[float], targets: list[float]) -> float:
+def mean_loss(
+    loss: Callable[[float], float],
+    predictions: list[float],
+    targets: list[float],
+    importance_weights: list[float] | None = None,
+) -> float:
     """Return the loss of a batch."""
     losses = [loss(prediction - target) for prediction, target in zip(predictions, targets, strict=True)]
-    return sum(losses) / len(losses)
+    weights = importance_weights if importance_weights is not None else [1.0] * len(losses)
+    return sum(weight * each for weight, each in zip(weights, losses, strict=True)) / len(losses)  # P78
 
 
 def each(trace: Callable[[Trajectory, list[QValues]], list[QValues]]) -> Trace:

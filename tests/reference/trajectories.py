@@ -78,10 +78,11 @@ class ReferenceMemory:
             (environment, index)
             for environment, history in enumerate(self.histories)
             for index in range(max(0, len(history) - self.lane_capacity), len(history))
-            if self._is_complete(environment, index)
+            if self.is_complete(environment, index)
         ]
 
-    def _is_complete(self, environment: int, index: int) -> bool:
+    def is_complete(self, environment: int, index: int) -> bool:
+        """Whether what was done in a moment can be learned from: its successor is there or is not needed."""
         history = self.histories[environment]
         return not history[index].closing and (history[index].terminated or index + 1 < len(history))
 
@@ -90,7 +91,7 @@ class ReferenceMemory:
         assert (environment, index) in self.starts()
         history = self.histories[environment]
         moments: list[Moment] = []
-        while len(moments) < length and self._is_complete(environment, index + len(moments)):
+        while len(moments) < length and self.is_complete(environment, index + len(moments)):
             moments.append(history[index + len(moments)])
             if moments[-1].terminated:
                 break

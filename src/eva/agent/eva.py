@@ -123,8 +123,11 @@ class EVAAgent:
         self.num_steps += 1
         self.transitions += len(outcome.rewards)
         if self._is_learning and self.num_steps % self._update_period_steps == 0:
-            batch = self.replay.batch(self.replay.sample(self.generator, self._batch_size))
-            self.means.add("loss", self.learner.update(batch))
+            slots = self.replay.sample(self.generator, self._batch_size)
+            update = self.learner.update(self.replay.batch(slots))
+            self.means.add("loss", update.loss)
+            if update.absolute_errors is not None:
+                self.replay.prioritise(slots, update.absolute_errors)
 
     def plan(self) -> _Decision:
         """Plan for the states that were just acted in, if it is due; alone, it changes neither memory nor network."""

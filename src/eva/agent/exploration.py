@@ -1,4 +1,4 @@
-"""Epsilon-greedy action selection, and the schedules of epsilon and of the weight."""
+"""Epsilon-greedy action selection, and the schedule that epsilon and others follow."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.neighbours import NeighbourIndex
+from eva.agent.priorities import Priorities
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 # What a slot holds.
@@ -32,6 +33,7 @@ class ReplayBuffer:
         observation_dtype: Of one observation.
         embedding_size: D.
         device: Where embeddings live and batches go: the network's device.
+        priorities: Of so many slots; None draws uniformly.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class ReplayBuffer:
         observation_dtype: np.dtype[Any],
         embedding_size: int,
         device: torch.device,
+        priorities: Priorities | None = None,
     ) -> None:
         self.lane_capacity = replay_capacity // num_environments
         num_slots = self.lane_capacity * num_environments
@@ -54,6 +57,7 @@ class ReplayBuffer:
         self.index = NeighbourIndex(num_slots, embedding_size, device)  # embeddings; complete ones can be found
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
+        self.priorities = priorities
         self._lanes = np.arange(num_environments)
         self._device = device
         self._stagings: dict[int, _Staging] = {}
@@ -126,6 +130,7 @@ class ReplayBuffer:
             "lane_counts": self.lane_counts,
             "embeddings": self.index.keys,
             "born": self.index.born,
+            **({} if self.priorities is None else self.priorities.get_state()),
         }
 
     def set_state(self, state: State) -> None:
@@ -137,6 +142,8 @@ class ReplayBuffer:
         complete[newest] = self.kinds[newest] == TERMINATION
         self.num_complete = int(complete.sum())
         self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), complete)
+        if self.priorities is not None:
+            self.priorities.set_state(state)
 
     def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
         """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
@@ -145,6 +152,8 @@ class ReplayBuffer:
         self._set_complete(newest[self.kinds[newest] == STEP])
         self.num_complete -= int(self.complete[slots].sum())
         self.index.write(slots, embeddings)
+        if self.priorities is not None:
+            self.priorities.remove(slots)
         self.lane_counts[lanes] = counts + 1
         return slots
 
@@ -156,6 +165,8 @@ class ReplayBuffer:
             return
         self.num_complete += len(slots)
         self.index.admit(slots)
+        if self.priorities is not None:
+            self.priorities.add(slots)
 
     def _successors(self, slots: Ints) -> Ints:
         """Return the slot of the state after each complete transition; after a termination, the same again."""
@@ -215,9 +226,11 @@ class ReplayBuffer:
         )
 
     def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
-        """Draw complete transitions uniformly, with replacement; returns their slots, (B,)."""
+        """Draw complete transitions, uniformly with replacement or by their priorities; returns their slots, (B,)."""
         if self.num_complete == 0:
             raise ValueError("nothing can be sampled yet: no transition is complete")
+        if self.priorities is not None:
+            return self.priorities.sample(generator, batch_size)
         fill = np.minimum(self.lane_counts, self.lane_capacity)
         ends = fill.cumsum()
         slots = np.empty(0, np.int64)
@@ -238,7 +251,19 @@ class ReplayBuffer:
             rewards=torch.from_numpy(self.rewards[slots]).to(self._device),
             discounts=torch.from_numpy(self.discounts[slots]).to(self._device),
             next_observations=both[size:],
+            importance_weights=self._importance_weights(slots),
         )
+
+    def prioritise(self, slots: Ints, absolute_errors: Tensor) -> None:
+        """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
+        assert self.priorities is not None
+        self.priorities.update(slots, absolute_errors.cpu().numpy())
+
+    def _importance_weights(self, slots: Ints) -> Tensor | None:
+        if self.priorities is None:
+            return None
+        weights = self.priorities.importance_weights(slots).astype(np.float32)
+        return torch.from_numpy(weights).to(self._device)
 
 
 class _Staging:
