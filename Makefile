@@ -37,6 +37,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.maze_peers
 	$(BIN)/python -m benchmarks.planner_cost
 	$(BIN)/python -m benchmarks.checkpoints
+	$(BIN)/python -m benchmarks.priorities
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
