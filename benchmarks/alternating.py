@@ -7,13 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 
 
-def microseconds(measures: Mapping[str, Callable[[], object]], rounds: int, repeats: int) -> dict[str, float]:
+def microseconds(
+    measures: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median time of one call of each, over `rounds` in which each is called `repeats` times."""
     times: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, once in measures.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats):
                 once()
-            times[name].append((time.perf_counter() - start) / repeats * 1e6)
+            times[name].append((clock() - start) / repeats * 1e6)
     return {name: statistics.median(values) for name, values in times.items()}
