@@ -81,11 +81,11 @@ def same_learning(one: Any, other: Any) -> bool:
 
 
 def _learned(learner: Any) -> list[torch.Tensor]:
-    states = learner.optimiser.state_dict()["state"]
+    averages = learner.optimiser.get_state()
     return [
         *learner.network.state_dict().values(),
         *learner.target_network.state_dict().values(),
-        *(value for i in sorted(states) for _, value in sorted(states[i].items())),
+        *(value for mine in averages.values() for value in mine.values()),
     ]
 
 
@@ -99,7 +99,7 @@ def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
     network = build_network(config, spec, streams["network"])
     learner = Learner(
         network,
-        learning_rate=learning.learning_rate,
+        learning_rate=LinearSchedule(learning.learning_rate, learning.learning_rate),
         error=learning.error,
         target_period_updates=learning.target_period_updates,
         double=learning.double,

@@ -17,7 +17,7 @@ counts = st.integers(0, 10**7)
     ("transitions", "value"), [(0, 1.0), (99, 1.0), (100, 1.0), (125, 0.875), (150, 0.75), (199, 0.505), (200, 0.5)]
 )
 def test_a_schedule_is_a_straight_line(transitions: int, value: float) -> None:
-    schedule = LinearSchedule(1.0, 0.5, begin_transitions=100, duration_transitions=100)
+    schedule = LinearSchedule(1.0, 0.5, begin=100, duration=100)
     assert schedule(transitions) == pytest.approx(value, rel=1e-15)
 
 
@@ -41,7 +41,7 @@ def test_a_schedule_stays_between_its_ends(
 
 
 def test_a_schedule_may_jump() -> None:
-    schedule = LinearSchedule(0.4, 0.0, begin_transitions=10)
+    schedule = LinearSchedule(0.4, 0.0, begin=10)
     assert [schedule(transitions) for transitions in (0, 9, 10, 11)] == [0.4, 0.4, 0.0, 0.0]
 
 

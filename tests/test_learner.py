@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from eva.agent.adam import Adam
+from eva.agent.exploration import LinearSchedule
 from eva.agent.learner import Learner
 from eva.types import Batch
 from tests.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
 from tests.strategies import generators
 
+RATE = LinearSchedule(0.01, 0.01)
 BOTH_RULES = pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 LOSSES = pytest.mark.parametrize(("error", "loss"), [("squared", squared_error), ("huber", huber)])
 
@@ -39,12 +42,13 @@ class LearnerCase:
         error: str = "squared",
         target_period_updates: int = 100,
         double: bool = False,
+        learning_rate: LinearSchedule = RATE,
     ) -> None:
         self.generator = generator
         self.double = double
         self.learner = Learner(
             LinearNetwork(torch.tensor(generator.standard_normal((3, 2)))),
-            learning_rate=0.01,
+            learning_rate=learning_rate,
             error=error,
             target_period_updates=target_period_updates,
             double=double,
@@ -169,6 +173,36 @@ def test_updates_are_steps_of_adam(error: str, weighted: bool, generator: np.ran
         np.testing.assert_allclose(case.learner.network.weight.tolist(), weight, rtol=1e-10, atol=1e-10)
 
 
+def test_adam_is_torchs_to_the_bit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(4, 3, 2, 2), (4,), (1,)]
+    ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    optimisers = (
+        Adam((str(i), parameter) for i, parameter in enumerate(ours)),
+        torch.optim.Adam(theirs, 0.1, fused=True),
+    )
+    for rate in (0.1, 0.1, 0.02):
+        for our, their in zip(ours, theirs, strict=True):
+            our.grad = torch.randn(our.shape, generator=generator)
+            their.grad = our.grad.clone()
+        optimisers[0].step(rate)
+        optimisers[1].param_groups[0]["lr"] = rate
+        optimisers[1].step()
+        assert all(map(torch.equal, ours, theirs))
+    optimisers[0].forget_gradients()
+    assert all(parameter.grad is None for parameter in ours)
+
+
+def test_the_learning_rate_decays_by_updates() -> None:
+    case = LearnerCase(np.random.default_rng(0), learning_rate=LinearSchedule(0.01, 0.001, duration=3))
+    learner, rates = case.learner, []
+    step = learner.optimiser.step
+    learner.optimiser.step = lambda rate: (rates.append(rate), step(rate))[-1]  # type: ignore[method-assign]
+    for _ in range(5):
+        learner.update(case.batch(4))
+    assert rates == pytest.approx([0.01, 0.007, 0.004, 0.001, 0.001])
+
+
 @pytest.mark.parametrize("period", [1, 3])
 def test_the_target_network_is_copied_after_every_period(period: int) -> None:
     case = LearnerCase(np.random.default_rng(0), target_period_updates=period)
@@ -184,7 +218,7 @@ def test_the_target_network_is_copied_after_every_period(period: int) -> None:
 
 def test_at_first_the_target_network_is_a_copy() -> None:
     network = LinearNetwork(torch.ones(3, 2, dtype=torch.float64))
-    learner = Learner(network, learning_rate=0.01, error="squared", target_period_updates=2, double=False)
+    learner = Learner(network, learning_rate=RATE, error="squared", target_period_updates=2, double=False)
     assert learner.network is network
     assert torch.equal(learner.target_network.weight, network.weight)
     assert learner.target_network.weight.data_ptr() != network.weight.data_ptr()

@@ -70,7 +70,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
     return EVAAgent(
         Learner(
             network,
-            learning_rate=learner.learning_rate,
+            learning_rate=_learning_rate(learner),
             error=learner.error,
             target_period_updates=learner.target_period_updates,
             double=learner.double,
@@ -269,6 +269,11 @@ def _priorities(config: ReplayConfig) -> Priorities:
             config.importance_exponent_start, 1.0, 0, config.importance_anneal_transitions
         ),
     )
+
+
+def _learning_rate(config: LearnerConfig) -> LinearSchedule:
+    end = config.learning_rate if config.learning_rate_end is None else config.learning_rate_end
+    return LinearSchedule(config.learning_rate, end, 0, config.learning_rate_decay_updates)
 
 
 def _weight_schedule(config: EVAConfig) -> LinearSchedule:

@@ -94,6 +94,10 @@ class LearnerConfig:
     """B (paper)."""
     learning_rate: Positive = 5e-4
     """Of Adam."""
+    learning_rate_end: Positive | None = None
+    """Of Adam, after the decay; without one it stays as it is."""
+    learning_rate_decay_updates: CountOrZero = 0
+    """Length of the linear decay."""
     error: Literal["squared", "huber"] = "squared"
     """Between value and target (P15: squared in the maze, Huber on Atari)."""
     target_period_updates: Count = 50

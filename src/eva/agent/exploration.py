@@ -14,25 +14,25 @@ class LinearSchedule:
     """A value that moves in a straight line from `start` to `end`, then stays there.
 
     Args:
-        start: The value until `begin_transitions`.
-        end: The value from `begin_transitions + duration_transitions` on.
-        begin_transitions: When it begins to move.
-        duration_transitions: How long it moves; 0 is a jump.
+        start: The value until `begin`.
+        end: The value from `begin + duration` on.
+        begin: When it begins to move.
+        duration: How long it moves; 0 is a jump.
     """
 
     start: float
     end: float
-    begin_transitions: int = 0
-    duration_transitions: int = 0
+    begin: int = 0
+    duration: int = 0
 
-    def __call__(self, transitions: int) -> float:
-        """Return the value after so many transitions."""
-        elapsed = transitions - self.begin_transitions
+    def __call__(self, count: int) -> float:
+        """Return the value after so many transitions, or updates."""
+        elapsed = count - self.begin
         if elapsed < 0:
             return self.start
-        if elapsed >= self.duration_transitions:
+        if elapsed >= self.duration:
             return self.end
-        return self.start + (self.end - self.start) * elapsed / self.duration_transitions
+        return self.start + (self.end - self.start) * elapsed / self.duration
 
 
 class EpsilonGreedy:

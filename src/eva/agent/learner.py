@@ -7,15 +7,25 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from eva.agent.adam import Adam
+from eva.agent.exploration import LinearSchedule
 from eva.agent.network import QNetwork
 from eva.types import Batch, State, Update
 
-ERRORS: dict[str, Callable[..., Tensor]] = {
-    "squared": functional.mse_loss,
-    "huber": functional.huber_loss,  # delta 1: the gradient of DQN's error clipped to [-1, 1] (P15)
-}
+
+def squared(errors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x^2 and its derivative."""
+    return errors.square(), 2 * errors
+
+
+def huber(errors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x^2 / 2, or |x| - 1/2 beyond 1, and its derivative: DQN's error clipped to [-1, 1] (P15)."""
+    clipped = errors.clamp(-1, 1)
+    return clipped * (errors - clipped / 2), clipped
+
+
+ERRORS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {"squared": squared, "huber": huber}
 
 
 class Learner:
@@ -25,19 +35,19 @@ class Learner:
 
     Args:
         network: Q_theta, trained in place.
-        learning_rate: Of Adam.
+        learning_rate: Of Adam, by the number of updates made.
         error: A name in ERRORS.
         target_period_updates: The target network Q~ is a copy of Q_theta, made anew after this many updates.
         double: Double DQN (P75).
     """
 
     def __init__(
-        self, network: QNetwork, *, learning_rate: float, error: str, target_period_updates: int, double: bool
+        self, network: QNetwork, *, learning_rate: LinearSchedule, error: str, target_period_updates: int, double: bool
     ) -> None:
         self.network = network
         self.target_network = copy.deepcopy(network).requires_grad_(False)
-        self._parameters = list(network.parameters())
-        self.optimiser = torch.optim.Adam(self._parameters, lr=learning_rate, fused=True)
+        self.optimiser = Adam(network.named_parameters())
+        self.learning_rate = learning_rate
         self.num_updates = 0
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
@@ -45,25 +55,19 @@ class Learner:
 
     def get_state(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""
-        averages = self.optimiser.state
         return {
             "network": self.network.state_dict(),
             "target_network": self.target_network.state_dict(),
-            "optimiser": {name: dict(averages[p]) for name, p in self.network.named_parameters() if p in averages},
+            "optimiser": self.optimiser.get_state(),
             "num_updates": self.num_updates,
         }
 
-    @torch.no_grad()
     def set_state(self, state: State) -> None:
         """Continue from there."""
         for name in ("network", "target_network"):
             parameters = {key: torch.as_tensor(value) for key, value in state[name].items()}
             getattr(self, name).load_state_dict(parameters)
-        for name, parameter in self.network.named_parameters():
-            for key, value in state["optimiser"].get(name, {}).items():
-                # Averages lie in memory like their parameter: the fused step walks through both side by side.
-                like = parameter[(0,) * parameter.dim()] if key == "step" else parameter
-                self.optimiser.state[parameter][key] = torch.empty_like(like).copy_(torch.as_tensor(value))
+        self.optimiser.set_state(state["optimiser"])
         self.num_updates = state["num_updates"]
 
     @torch.no_grad()
@@ -82,17 +86,24 @@ class Learner:
         """Take one step of Adam; nothing waits for the device."""
         targets = self.targets(batch)
         q, _ = self.network(batch.observations)
-        values = q.gather(1, batch.actions[:, None])[:, 0]
-        if batch.importance_weights is None:
-            loss, absolute_errors = self._error(values, targets), None
-        else:
-            loss = (batch.importance_weights * self._error(values, targets, reduction="none")).mean()
-            absolute_errors = (targets - values.detach()).abs()
-        for parameter in self._parameters:  # as zero_grad does, without its bookkeeping
-            parameter.grad = None
-        loss.backward()
-        self.optimiser.step()
+        loss, gradient, errors = self._loss(q.detach(), targets, batch)
+        self.optimiser.forget_gradients()
+        q.backward(gradient)
+        self.optimiser.step(self.learning_rate(self.num_updates))
         self.num_updates += 1
         if self.num_updates % self._target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
-        return Update(loss.detach(), absolute_errors)
+        return Update(loss, None if batch.importance_weights is None else errors.abs())
+
+    def _loss(self, q: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the mean loss, its derivative with respect to q, (B, A), and the errors Q_theta(s, a) - y, (B,).
+
+        The derivative is written down: letting torch derive it takes as long as a layer of a small network.
+        """
+        actions = batch.actions[:, None]
+        errors = q.gather(1, actions)[:, 0] - targets
+        losses, slopes = self._error(errors)
+        if batch.importance_weights is not None:
+            losses, slopes = batch.importance_weights * losses, batch.importance_weights * slopes
+        gradient = torch.zeros_like(q).scatter_(1, actions, (slopes / len(slopes))[:, None])
+        return losses.mean(), gradient, errors
