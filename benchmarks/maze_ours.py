@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.memory import fill
 from benchmarks.step_parts import with_weight
-from benchmarks.stopwatch import TIMED, WARM_UP, Stopwatch
+from benchmarks.stopwatch import Stopwatch
 from eva.build import build_agent, build_environment
 from eva.presets import preset
 from eva.runs.loop import interact
@@ -22,9 +22,8 @@ def main() -> None:
     fill(agent, environment, config.replay.replay_capacity)
     stopwatch = Stopwatch()
     steps = interact(agent, environment)
-    for _ in range(WARM_UP + TIMED):
+    while stopwatch.tick():
         next(steps)
-        stopwatch.tick()
     stopwatch.report(sum(parameter.numel() for parameter in agent.learner.network.parameters()))
 
 

@@ -7,27 +7,11 @@ import numpy as np
 import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from torch import Tensor, nn
 
 import eva.envs.maze  # noqa: F401  (registers the maze)
-from benchmarks.stopwatch import TIMED, WARM_UP, Stopwatch
+from benchmarks.stopwatch import Stopwatch
+from benchmarks.torso import policy
 from eva.presets import preset
-
-
-class MazeTorso(BaseFeaturesExtractor):
-    """The maze preset's network up to the embedding."""
-
-    def __init__(self, observation_space: gymnasium.spaces.Box) -> None:
-        super().__init__(observation_space, features_dim=64)
-        convolutions = [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.Flatten()]
-        size = nn.Sequential(*convolutions)(torch.zeros(1, *observation_space.shape)).shape[1]
-        self.layers = nn.Sequential(*convolutions, nn.Linear(size, 64), nn.ReLU())
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Return the embedding."""
-        embedding: Tensor = self.layers(observations)
-        return embedding
 
 
 class _Ticks(BaseCallback):
@@ -36,8 +20,7 @@ class _Ticks(BaseCallback):
         self._stopwatch = stopwatch
 
     def _on_step(self) -> bool:
-        self._stopwatch.tick()
-        return True
+        return self._stopwatch.tick()
 
 
 def main() -> None:
@@ -58,12 +41,12 @@ def main() -> None:
         target_update_interval=learner.target_period_updates,
         exploration_initial_eps=config.exploration.epsilon_end,
         exploration_final_eps=config.exploration.epsilon_end,
-        policy_kwargs={"features_extractor_class": MazeTorso, "net_arch": []},
+        policy_kwargs=policy(config.network),
         device="cpu",
     )
     fill(model)
     stopwatch = Stopwatch()
-    model.learn(WARM_UP + TIMED, callback=_Ticks(stopwatch), log_interval=10**9)
+    model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
     stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))
 
 

@@ -1,4 +1,4 @@
-"""What a measuring process of `maze_peers` reports. It imports nothing, so that every peer can."""
+"""What a measuring process reports to `peers`. It imports nothing, so that every peer can."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._count = 0
-        self._start = (0.0, 0.0)
+        self._start: tuple[int, float, float] | None = None
 
-    def tick(self) -> None:
-        """Count one transition; the clocks start with the last of the warm-up."""
-        self._count += 1
-        if self._count == WARM_UP:
-            self._start = time.perf_counter(), time.process_time()
+    def tick(self, transitions: int = 1) -> bool:
+        """Count transitions; the clocks start at the end of the warm-up. Returns whether there is more to do."""
+        self._count += transitions
+        if self._start is None and self._count >= WARM_UP:
+            self._start = self._count, time.perf_counter(), time.process_time()
+        return self._count < WARM_UP + TIMED
 
     def report(self, num_parameters: int) -> None:
         """Print the speed of the transitions since."""
-        timed = self._count - WARM_UP
-        wall, cpu = time.perf_counter() - self._start[0], time.process_time() - self._start[1]
+        assert self._start is not None, "the warm-up is not over"
+        count, wall, cpu = self._start
+        timed, wall, cpu = self._count - count, time.perf_counter() - wall, time.process_time() - cpu
         print(json.dumps({"per_second": timed / wall, "per_cpu_second": timed / cpu, "parameters": num_parameters}))

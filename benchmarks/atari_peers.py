@@ -1,0 +1,30 @@
+"""Transitions per second on Pong: EVA with a full memory of 500,000, and the plain DQNs of two other packages.
+
+The paper's network, batches of 48, 4 environments, one update for each step of the 4, two threads. The peers have a
+memory of 50,000: Stable-Baselines3 would need 14 GB for 500,000.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.maze_peers import SB3
+from benchmarks.peers import Peer, compare
+
+ROUNDS, THREADS = 5, 2
+PFRL = Peer("pfrl", ("pfrl==0.4.0", "packaging", "gymnasium", "ale-py", "opencv-python-headless"))
+COMMANDS = {
+    "EVA, 500k": [sys.executable, "-m", "benchmarks.atari_ours", "0.4", "500000"],
+    "DQN, 500k": [sys.executable, "-m", "benchmarks.atari_ours", "0", "500000"],
+    "EVA, 50k": [sys.executable, "-m", "benchmarks.atari_ours", "0.4", "50000"],
+    "Stable-Baselines3 DQN": [SB3.python, "-m", "benchmarks.atari_sb3"],
+    "pfrl DQN": [PFRL.python, "-W", "ignore", "-m", "benchmarks.atari_pfrl"],
+}
+RATIOS = tuple(
+    (ours, theirs) for theirs in ("Stable-Baselines3 DQN", "pfrl DQN") for ours in ("EVA, 500k", "DQN, 500k")
+)
+
+if __name__ == "__main__":
+    for peer in (SB3, PFRL):
+        peer.install()
+    compare(COMMANDS, RATIOS, ROUNDS, THREADS)

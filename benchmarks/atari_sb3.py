@@ -1,0 +1,72 @@
+"""One measurement of `atari_peers`: Stable-Baselines3's DQN. Run by the interpreter of its own environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.vec_env import VecFrameStack
+
+from benchmarks.stopwatch import Stopwatch
+from benchmarks.torso import policy
+from eva.presets import preset
+
+MEMORY, NUM_FRAMES = 50_000, 500
+
+
+class _Ticks(BaseCallback):
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        super().__init__()
+        self._stopwatch = stopwatch
+
+    def _on_step(self) -> bool:
+        return self._stopwatch.tick(self.training_env.num_envs)
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    config = preset("atari")
+    learner, num_environments = config.learner, config.environment.num_environments
+    environment = VecFrameStack(
+        make_atari_env("ALE/Pong-v5", num_environments, wrapper_kwargs={"terminal_on_life_loss": False}), 4
+    )
+    model = DQN(
+        "CnnPolicy",
+        environment,
+        learning_rate=learner.learning_rate,
+        buffer_size=MEMORY,
+        optimize_memory_usage=True,
+        replay_buffer_kwargs={"handle_timeout_termination": False},
+        learning_starts=0,
+        batch_size=learner.batch_size,
+        gamma=learner.discount,
+        train_freq=1,
+        gradient_steps=1,
+        target_update_interval=learner.target_period_updates * num_environments,
+        exploration_initial_eps=config.exploration.epsilon_end,
+        exploration_final_eps=config.exploration.epsilon_end,
+        policy_kwargs=policy(config.network),
+        device="cpu",
+    )
+    fill(model)
+    stopwatch = Stopwatch()
+    model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
+    stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))
+
+
+def fill(model: DQN) -> None:
+    """Fill the replay buffer with some frames of random play, over and over."""
+    environment, buffer = model.get_env(), model.replay_buffer
+    environment.reset()
+    frames = [environment.step([environment.action_space.sample() for _ in range(4)])[0] for _ in range(NUM_FRAMES)]
+    seen = np.moveaxis(np.array(frames), -1, 2) if frames[0].shape[-1] == 4 else np.array(frames)
+    for first in range(0, len(buffer.observations), NUM_FRAMES):
+        part = buffer.observations[first : first + NUM_FRAMES]
+        part[:] = seen[: len(part)]
+    buffer.full = True
+
+
+if __name__ == "__main__":
+    main()
