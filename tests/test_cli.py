@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import eva
 from eva.cli import main
 from eva.config import Config
 from eva.runs.names import EPISODE_COLUMNS, METRICS
@@ -73,6 +74,11 @@ def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
     for name in ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors"):
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"eva {eva.__version__}\n"
 
 
 def test_a_preset_and_a_file_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, TypeVar
 
 import tyro
 
+from eva import __version__
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
 from eva.presets import DESCRIPTIONS, for_environment, preset
@@ -116,6 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if command in ("-h", "--help"):
         print(USAGE, end="")
+        return 0
+    if command == "--version":
+        print(f"eva {__version__}")
         return 0
     try:
         if command not in _COMMANDS:
