@@ -16,7 +16,7 @@ def test_wheel_runs_without_torch(tmp_path: Path) -> None:
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"eva/py.typed", "eva/agent/adjuster.py", "eva/envs/maze.py"} <= names
+    assert {"eva/py.typed", "eva/agent/adjuster.py", "eva/envs/maze.py", "eva/data/atari57_human_random.csv"} <= names
     assert not any(name.startswith("tests") for name in names)
 
     venv.create(tmp_path / "empty", with_pip=False)

@@ -3,3 +3,4 @@
 from __future__ import annotations
 
 MAZE_ID = "eva/CoinMaze-v0"
+ATARI_ID = "eva/Atari-v0"

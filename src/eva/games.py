@@ -1,0 +1,43 @@
+"""The Atari games: their names, the paper's sets of them, and what people and chance score in each."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from eva.errors import UserError, nearest_name
+
+
+@dataclass(frozen=True)
+class PublishedScores:
+    """Mean scores in one game (see data/README.md)."""
+
+    random: float
+    human: float
+
+
+def _read() -> dict[str, PublishedScores]:
+    with Path(__file__).with_name("data").joinpath("atari57_human_random.csv").open(newline="") as file:
+        return {row["game"]: PublishedScores(float(row["random"]), float(row["human"])) for row in csv.DictReader(file)}
+
+
+PUBLISHED_SCORES = _read()
+"""By game; the usual 57."""
+
+GAME_SETS = {
+    "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # P19
+    "tuning-5": ("pong", "hero", "frostbite", "ms_pacman", "qbert"),
+}
+"""The games of the paper's results, and those that its hyper-parameters were tuned on."""
+
+_BY_LETTERS = {game.replace("_", ""): game for game in PUBLISHED_SCORES}
+
+
+def game_name(word: str) -> str:
+    """Return a game's name as we spell it, `ms_pacman`, for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
+    letters = re.sub(r"[^a-z0-9]", "", word.lower())
+    if letters not in _BY_LETTERS:
+        raise UserError(f"there is no Atari game '{word}': {nearest_name(word.lower(), PUBLISHED_SCORES)}")
+    return _BY_LETTERS[letters]
