@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,12 +21,14 @@ from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
-from eva.config import Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
+from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.envs.layout import resolved
 from eva.envs.maze import VectorCoinMaze
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
-from eva.ids import MAZE_ID
+from eva.games import game_name
+from eva.ids import ATARI_ID, MAZE_ID
+from eva.memory import check_memory
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories, VectorEnvironment
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
@@ -42,8 +42,9 @@ def generators(seed: int) -> dict[str, np.random.Generator]:
 
 
 def resolve(config: Config) -> Config:
-    """Return `config` with the text of its map instead of a path, so that a run depends on nothing but itself."""
-    return replace(config, maze=replace(config.maze, layout=resolved(config.maze.layout)))
+    """Return `config` with a map's text instead of its path and a game's usual name: a run depends on nothing else."""
+    maze = replace(config.maze, layout=resolved(config.maze.layout))
+    return replace(config, maze=maze, atari=replace(config.atari, game=game_name(config.atari.game)))
 
 
 def build_environment(config: Config) -> VectorEnvironment:
@@ -54,7 +55,27 @@ def build_environment(config: Config) -> VectorEnvironment:
         maze = config.maze
         return VectorCoinMaze(num_environments, maze.layout, maze.num_coins, generator, maze.max_episode_steps)
     seeds = [int(seed) for seed in generator.integers(2**31, size=num_environments)]
+    if config.environment.id == ATARI_ID:
+        return _atari(config.atari, seeds)
     return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
+
+
+def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:
+    from eva.envs.atari import AtariGame, VectorAtari  # an extra, which may be missing
+
+    games = [
+        AtariGame(
+            game_name(config.game),
+            seed,
+            frame_skip=config.frame_skip,
+            num_stacked=config.num_stacked,
+            max_noop_frames=config.max_noop_frames,
+            max_episode_frames=config.max_episode_frames,
+            repeat_action_probability=config.repeat_action_probability,
+        )
+        for seed in seeds
+    ]
+    return VectorAtari(games)
 
 
 def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
@@ -87,6 +108,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         learning_starts_transitions=learner.learning_starts_transitions,
         update_period_steps=learner.update_period_steps,
         adjust_when_full=config.eva.start == "full",
+        clip_rewards=learner.clip_rewards,
     )
 
 
@@ -229,6 +251,7 @@ def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float,
         learning_starts_transitions=0,
         update_period_steps=1,
         adjust_when_full=False,
+        clip_rewards=config.learner.clip_rewards,
     )
 
 
@@ -239,25 +262,6 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def check_memory(num_slots: int, bytes_per_slot: int) -> None:
-    """Refuse a replay buffer that is larger than the free memory."""
-    need, free = num_slots * bytes_per_slot, free_memory()
-    if need > free:
-        raise UserError(
-            f"a replay buffer of {num_slots:,} states needs {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of "
-            f"memory are free: lower replay.replay_capacity to {int(0.8 * free / bytes_per_slot):,} or less."
-        )
-
-
-def free_memory() -> int:
-    """Return the bytes of main memory that a process can still take."""
-    try:
-        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError):  # not Linux: all there is
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _priorities(config: ReplayConfig) -> Priorities:

@@ -19,7 +19,9 @@ import tyro
 from eva import __version__
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
-from eva.presets import DESCRIPTIONS, for_environment, preset
+from eva.games import game_name
+from eva.ids import ATARI_ID
+from eva.presets import DESCRIPTIONS, for_environment, for_game, preset
 from eva.runs.stopping import StoppedError
 from eva.schema import flatten
 
@@ -47,11 +49,13 @@ class Train:
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     preset: tyro.conf.Positional[str | None] = None
-    """Named configuration to start from (see: eva presets). Without one: --config, --env, or maze-1-coin."""
+    """Named configuration to start from (see: eva presets). Without one: --config, --env, --game, or maze-1-coin."""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
     """A config.json to start from."""
     env: str | None = None
     """Gymnasium id of the environment (environment.id)."""
+    game: str | None = None
+    """Atari game, for the presets atari and atari-small (atari.game)."""
     weight: float | None = None
     """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
     device: Device | None = None
@@ -153,6 +157,13 @@ def _train(arguments: list[str]) -> None:
         config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
     if asked.device is not None:
         config = replace(config, run=replace(config.run, device=asked.device))
+    if asked.game is not None and config.environment.id != ATARI_ID:
+        raise UserError(
+            f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
+        )
+    if config.environment.id == ATARI_ID and (asked.game is not None or not file):  # a file's name is its own
+        game = game_name(asked.game or config.atari.game)
+        base, config = for_game(base, game), for_game(config, game)
 
     from eva.build import resolve  # imports torch: not for --help
     from eva.runs.loop import train
@@ -166,7 +177,7 @@ def _base(asked: Train) -> Config:
     """Return the configuration that the flags change."""
     if asked.preset is None and asked.env is not None:
         return for_environment(asked.env)
-    return preset(asked.preset or "maze-1-coin")
+    return preset(asked.preset or ("maze-1-coin" if asked.game is None else "atari"))
 
 
 def _read_config(path: Path) -> Config:

@@ -2,7 +2,8 @@
 
 `paper` marks a number that the paper states, `P` a decision of docs/paper.md, the rest is our choice. Durations carry
 their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates` are
-optimiser steps. The one exception is `steps`, the length of the run, which counts transitions.
+optimiser steps, `_frames` are frames of an emulator. The one exception is `steps`, the length of the run, which counts
+transitions.
 """
 
 from __future__ import annotations
@@ -48,6 +49,24 @@ class MazeConfig:
     """Coins in the maze at the start of an episode (paper: 1, 2, 4)."""
     max_episode_steps: Count = 500
     """An episode is truncated after so many steps (paper)."""
+
+
+@dataclass(frozen=True)
+class AtariConfig:
+    """An Atari game, preprocessed as for DQN; read only where `environment.id` is eva/Atari-v0."""
+
+    game: str = "pong"
+    """One of the usual 57, in any spelling: `ms_pacman`, `ms-pacman`, `MsPacman`."""
+    frame_skip: Count = 4
+    """Frames for which each action is repeated; of the last two, the maximum is seen (paper: as DQN; P61)."""
+    num_stacked: Count = 4
+    """Frames in an observation (paper: as DQN; P60)."""
+    max_noop_frames: CountOrZero = 30
+    """An episode begins with 1 to so many frames without an action (paper: as DQN; P62)."""
+    max_episode_frames: Count = 108_000
+    """An episode is truncated after so many frames: half an hour (P63)."""
+    repeat_action_probability: Share = 0.0
+    """Of each frame to repeat the action of the frame before ("sticky actions") instead (P64)."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,8 @@ class LearnerConfig:
     """Agent steps from one update to the next (P17, P27)."""
     double: bool = False
     """Double DQN: Q_theta chooses the next action, the target network values it (van Hasselt et al., 2016; P75)."""
+    clip_rewards: bool = False
+    """Learn from and plan with rewards clipped to [-1, 1] (P65: on Atari); records keep the score as it is."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +187,8 @@ class RunConfig:
 
     device: Device = "auto"
     """Where the network, the learner and the search run."""
-    threads: Count = 1
-    """CPU threads of torch; part of what makes a run repeatable to the byte."""
+    threads: CountOrZero = 1
+    """CPU threads of torch, part of what makes a run repeatable to the byte; 0 is all cores where the run begins."""
     metrics_period_transitions: Count = 1_000
     """Transitions from one line of metrics.jsonl to the next."""
     checkpoint_period_minutes: Positive = 5.0
@@ -190,6 +211,7 @@ class Config:
     """Transitions to train for, over all environments. No schedule depends on it, so a longer run begins the same."""
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     maze: MazeConfig = field(default_factory=MazeConfig)
+    atari: AtariConfig = field(default_factory=AtariConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)

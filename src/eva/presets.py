@@ -6,14 +6,17 @@ from dataclasses import replace
 
 from eva.config import (
     Config,
+    EnvironmentConfig,
     EVAConfig,
     ExplorationConfig,
     LearnerConfig,
     MazeConfig,
+    NetworkConfig,
     ReplayConfig,
     RunConfig,
 )
 from eva.errors import UserError, nearest_name
+from eva.ids import ATARI_ID
 
 
 def _maze(num_coins: int, steps: int) -> Config:
@@ -36,10 +39,40 @@ _SMOKE = Config(
     run=RunConfig(metrics_period_transitions=100),
 )
 
+_ATARI = Config(  # the paper's table, but for the weight (P1) and the unused temperature (P11)
+    name="atari",
+    steps=50_000_000,
+    environment=EnvironmentConfig(id=ATARI_ID, num_environments=4),
+    network=NetworkConfig(channels=(16, 32, 32), filter_sizes=(8, 4, 3), strides=(4, 2, 1), embedding_size=256),
+    replay=ReplayConfig(replay_capacity=500_000, importance_anneal_transitions=50_000_000),
+    learner=LearnerConfig(
+        discount=0.99,
+        batch_size=48,
+        learning_rate=1e-4,
+        error="huber",
+        target_period_updates=50,
+        learning_starts_transitions=10_000,
+        update_period_steps=1,
+        clip_rewards=True,
+    ),
+    exploration=ExplorationConfig(epsilon_start=1.0, epsilon_end=0.1, epsilon_decay_transitions=250_000),
+    eva=EVAConfig(start="full"),
+    run=RunConfig(threads=0, metrics_period_transitions=10_000),
+)
+_ATARI_SMALL = replace(
+    _ATARI,
+    name="atari-small",
+    steps=1_000_000,
+    replay=replace(_ATARI.replay, replay_capacity=100_000, importance_anneal_transitions=1_000_000),
+    exploration=replace(_ATARI.exploration, epsilon_decay_transitions=100_000),
+)
+
 DESCRIPTIONS = {
     "maze-1-coin": (_maze(1, 60_000), "the paper's maze with one coin (Fig. 2 centre)"),
     "maze-2-coins": (_maze(2, 150_000), "the paper's maze with two coins (Fig. 2 right)"),
     "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
+    "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game; differs from its table in P1 and P11"),
+    "atari-small": (_ATARI_SMALL, "the same for a laptop: memory 100,000 (paper: 500,000), faster decay of epsilon"),
     "smoke": (_SMOKE, "everything small: seconds, for trying out and for tests; it learns nothing"),
 }
 
@@ -53,7 +86,15 @@ def preset(name: str) -> Config:
 
 def for_environment(environment_id: str) -> Config:
     """Return the defaults for an environment that has no preset of its own."""
+    if environment_id == ATARI_ID:
+        return preset("atari")
     defaults = Config()
     return replace(
         defaults, name=environment_id.replace("/", "-"), environment=replace(defaults.environment, id=environment_id)
     )
+
+
+def for_game(config: Config, game: str) -> Config:
+    """Return an Atari configuration for another game, named after it."""
+    name = config.name.removesuffix(f"-{config.atari.game}")
+    return replace(config, name=f"{name}-{game}", atari=replace(config.atari, game=game))

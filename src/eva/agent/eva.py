@@ -48,6 +48,7 @@ class EVAAgent:
         learning_starts_transitions: No updates before.
         update_period_steps: Agent steps from one update to the next (P17, P27).
         adjust_when_full: EVA applies from when the replay buffer is full; else from when learning starts (P9).
+        clip_rewards: Learn from and plan with rewards clipped to [-1, 1] (P65).
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class EVAAgent:
         learning_starts_transitions: int,
         update_period_steps: int,
         adjust_when_full: bool,
+        clip_rewards: bool,
     ) -> None:
         self.learner = learner
         self.replay = replay
@@ -83,6 +85,7 @@ class EVAAgent:
         self._learning_starts_transitions = learning_starts_transitions
         self._update_period_steps = update_period_steps
         self._adjust_when_full = adjust_when_full
+        self._clip_rewards = clip_rewards
         self._episode_starts: Bools = np.ones(num_environments, np.bool_)
         self._decision: _Decision | None = None
 
@@ -201,7 +204,7 @@ class EVAAgent:
         self.replay.append(
             decision.observations,
             decision.actions,
-            outcome.rewards,
+            np.clip(outcome.rewards, -1.0, 1.0) if self._clip_rewards else outcome.rewards,
             np.where(outcome.terminated, 0.0, self._discount),
             outcome.terminated,
             decision.embeddings,

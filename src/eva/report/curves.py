@@ -13,7 +13,7 @@ import numpy as np
 from eva.config import NOT_IDENTITY
 from eva.envs.layout import load_layout, optimal_return
 from eva.errors import UserError
-from eva.ids import MAZE_ID
+from eva.ids import ATARI_ID, MAZE_ID
 from eva.report.aggregate import mean_interval
 from eva.report.reading import FloatArray, RunRecord
 
@@ -169,7 +169,8 @@ def _variant_fields(run: RunRecord) -> dict[str, str]:
 
 
 def _task_fields(run: RunRecord) -> dict[str, str]:
-    telling = ("environment.id", "maze.") if run.config["environment"]["id"] == MAZE_ID else ("environment.id",)
+    group = {MAZE_ID: "maze.", ATARI_ID: "atari."}.get(run.config["environment"]["id"])
+    telling = ("environment.id", group) if group else ("environment.id",)
     return {name: value for name, value in flatten(run.config).items() if name.startswith(telling)}
 
 

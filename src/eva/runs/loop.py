@@ -14,10 +14,12 @@ from eva.agent.eva import DivergedError, EVAAgent
 from eva.build import build_agent, build_environment, resolve
 from eva.config import Config
 from eva.errors import UserError
+from eva.ids import ATARI_ID
+from eva.report.atari_scores import human_normalised_score
 from eva.runs.display import Display
 from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
-from eva.runs.records import RunDirectory
+from eva.runs.records import RunDirectory, with_threads
 from eva.runs.safety import Safety
 from eva.runs.stopping import StoppedError, StopRequest
 from eva.types import Observations, State, StepOutcome, VectorEnvironment
@@ -92,8 +94,8 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         restart: Discard what is there of this run and begin anew.
     """
     stream = stream or sys.stderr
-    config = resolve(config)
     path = Path(path)
+    config = with_threads(resolve(config), path)
     directory = RunDirectory(path, config)
     finished = None if restart else directory.finished_step
     if finished is not None and finished >= config.steps:
@@ -135,7 +137,7 @@ def _run(training: Training, directory: RunDirectory, safety: Safety, display: D
         display.advance(agent.transitions)
         if agent.transitions % period < num_environments:
             now = time.perf_counter()
-            metrics = {"step": agent.transitions, **episodes.take_means(), **agent.metrics()}
+            metrics = {"step": agent.transitions, **_episode_metrics(config, episodes), **agent.metrics()}
             steps_per_second = (agent.transitions - counted) / (now - last)
             directory.add_metrics(metrics, before + now - start, steps_per_second)
             display.show(metrics, steps_per_second)
@@ -148,3 +150,12 @@ def _run(training: Training, directory: RunDirectory, safety: Safety, display: D
         safety.save_if_due()
     safety.save()
     directory.finish(agent)
+
+
+def _episode_metrics(config: Config, episodes: EpisodeTracker) -> dict[str, float | None]:
+    """Return the means of the episodes since the last call, on Atari with their score (P18)."""
+    means = episodes.take_means()
+    score = means["episode_return"]
+    if config.environment.id != ATARI_ID or score is None:
+        return means
+    return {**means, "human_normalised_score": human_normalised_score(config.atari.game, score)}

@@ -6,6 +6,7 @@ METRICS = {
     "step": "transitions so far, over all environments",
     "episodes": "episodes finished so far",
     "episode_return": "mean return of the episodes finished since the last line",
+    "human_normalised_score": "the same as a human-normalised score, on Atari: 0 is chance, 100 a person",
     "episode_length": "mean length of the episodes finished since the last line, in steps",
     "epsilon": "probability of a random action at the next decision",
     "weight": "weight of Q_NP at the next decision; 0 while EVA does not apply",

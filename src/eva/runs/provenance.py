@@ -14,7 +14,7 @@ from typing import Any
 
 import eva
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "safetensors")
+_PACKAGES = ("torch", "numpy", "gymnasium", "safetensors", "ale-py", "opencv-python-headless")
 
 
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]
         else None,  # of the package: results may come and go
         "argv": list(argv),
         "versions": {"eva": eva.__version__, "python": platform.python_version()}
-        | {package: metadata.version(package) for package in _PACKAGES},
+        | {package: _version(package) for package in _PACKAGES},
         "threads": threads,
         "device": device,
         "machine": {
@@ -43,6 +43,14 @@ def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]
 def command() -> list[str]:
     """Return the command line of this process, its program by name."""
     return [Path(sys.argv[0]).name, *sys.argv[1:]]
+
+
+def _version(package: str) -> str | None:
+    """Return a package's version, or None where it is an extra that is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _is_tracked() -> bool:

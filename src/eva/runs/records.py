@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -192,6 +193,17 @@ def default_directory(config: Config, base: Config) -> Path:
     """Return runs/NAME[-HASH]/weight-W/seed-S; HASH tells fields that differ from those of `base`, the preset."""
     name = config.name if config.variant == base.variant else f"{config.name}-{config.variant_hash()}"
     return Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
+
+
+def with_threads(config: Config, path: Path) -> Config:
+    """Return `config` with a number of threads: that of the run in `path`, which goes on, or else all cores."""
+    if config.run.threads > 0:
+        return config
+    try:
+        threads = Config.from_json((path / "config.json").read_text()).run.threads
+    except (OSError, UnicodeDecodeError, UserError):  # no run there, or one that will be refused
+        threads = 0
+    return replace(config, run=replace(config.run, threads=threads or len(os.sched_getaffinity(0))))
 
 
 def _refuse_foreign(path: Path, config: Config) -> None:

@@ -105,8 +105,11 @@ class Safety:
         return None
 
     def _largest_sensible_value(self) -> float:
-        reward_bound, discount = self._training.environment.spec.reward_bound, self._directory.config.learner.discount
-        return math.inf if reward_bound is None or discount == 1 else _TOO_LARGE * reward_bound / (1 - discount)
+        learner = self._directory.config.learner
+        reward_bound = 1.0 if learner.clip_rewards else self._training.environment.spec.reward_bound
+        if reward_bound is None or learner.discount == 1:
+            return math.inf
+        return _TOO_LARGE * reward_bound / (1 - learner.discount)
 
     def _checkpoint(self) -> Checkpoint:
         state = {"training": self._training.get_state(), "records": self._directory.get_state()}
