@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-import eva.build
+import eva.variants
 from eva.agent.exploration import LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import trajectory_centric_planning
@@ -63,13 +63,13 @@ def test_actions_not_taken_keep_q_theta_to_the_bit(name: str, function: str, mon
     """Eqs. 3 and 4: off the trajectory, Q_NP(s_t, a) is Q_theta(s_t, a); from the trace into the value buffer."""
     given: list[tuple[Trajectories, np.ndarray]] = []
     kept: list[torch.Tensor] = []
-    trace = getattr(eva.build, function)
+    trace = getattr(eva.variants, function)
 
     def watched(trajectories: Trajectories, q_theta: np.ndarray) -> np.ndarray:
         given.append((trajectories, q_theta.copy()))
         return trace(trajectories, q_theta)
 
-    monkeypatch.setattr(eva.build, function, watched)
+    monkeypatch.setattr(eva.variants, function, watched)
     agent, environment = built(tiny(2, eva={"trace": name}))
     watch_entries(agent, lambda _, keys, q_np, slots: kept.append(q_np.copy()))
     run(agent, environment, 60)

@@ -13,13 +13,11 @@ from torch import Tensor
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.eva import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
-from eva.agent.kbrl import kernel_based_rl
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
-from eva.agent.planner import Evaluate, Planner, Trace
+from eva.agent.planner import Planner
 from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
-from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
 from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.envs.layout import resolved
@@ -29,7 +27,8 @@ from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.memory import check_memory
-from eva.types import EnvironmentSpec, Floats, Ints, Trajectories, VectorEnvironment
+from eva.types import EnvironmentSpec, VectorEnvironment
+from eva.variants import remembered_values, trace
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
@@ -173,8 +172,8 @@ def build_adjuster(
     capacity = config.value_buffer_capacity // num_buffers
     planner = Planner(
         replay,
-        _trace(config),
-        _evaluate(config, replay, values, network),
+        trace(config),
+        remembered_values(config, replay, values, network),
         num_trajectories=config.num_trajectories,
         trajectory_length=config.trajectory_length,
         keep_all=config.value_buffer_entries == "all",
@@ -285,39 +284,3 @@ def _weight_schedule(config: EVAConfig) -> LinearSchedule:
     if config.anneal_start_transitions is None:
         return LinearSchedule(weight, weight)
     return LinearSchedule(weight, 0.0, config.anneal_start_transitions, config.anneal_transitions)
-
-
-def _trace(config: EVAConfig) -> Trace:
-    def kbrl(trajectories: Trajectories, q_theta: Floats, embeddings: Floats) -> Floats:
-        return kernel_based_rl(
-            trajectories,
-            q_theta,
-            embeddings,
-            bandwidth=config.kbrl_bandwidth,
-            parametric_similarity=config.kbrl_similarity,
-        )
-
-    traces: dict[str, Trace] = {
-        "tcp": lambda trajectories, q_theta, _: trajectory_centric_planning(trajectories, q_theta),
-        "n-step": lambda trajectories, q_theta, _: n_step(trajectories, q_theta),
-        "kbrl": kbrl,
-    }
-    return traces[config.trace]
-
-
-def _evaluate(
-    config: EVAConfig,
-    replay: ReplayBuffer,
-    values: Callable[[Tensor], Tensor],
-    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
-) -> Evaluate:
-    """Return how Q_theta and embedding of remembered states are found (P6)."""
-
-    def stored(slots: Ints) -> tuple[Tensor, Tensor]:
-        h = replay.embeddings[torch.as_tensor(slots, device=replay.embeddings.device)]
-        return values(h), h
-
-    if config.remembered_values == "stored":
-        return stored
-    assert network is not None
-    return lambda slots: network(replay.gather(slots))

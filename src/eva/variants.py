@@ -1,0 +1,53 @@
+"""The variants of planning that a config chooses between, as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from eva.agent.kbrl import kernel_based_rl
+from eva.agent.planner import Evaluate, Trace
+from eva.agent.replay import ReplayBuffer
+from eva.agent.traces import n_step, trajectory_centric_planning
+from eva.config import EVAConfig
+from eva.types import Floats, Ints, Trajectories
+
+
+def trace(config: EVAConfig) -> Trace:
+    """Return the trace computation that `config` names."""
+
+    def kbrl(trajectories: Trajectories, q_theta: Floats, embeddings: Floats) -> Floats:
+        return kernel_based_rl(
+            trajectories,
+            q_theta,
+            embeddings,
+            bandwidth=config.kbrl_bandwidth,
+            parametric_similarity=config.kbrl_similarity,
+        )
+
+    traces: dict[str, Trace] = {
+        "tcp": lambda trajectories, q_theta, _: trajectory_centric_planning(trajectories, q_theta),
+        "n-step": lambda trajectories, q_theta, _: n_step(trajectories, q_theta),
+        "kbrl": kbrl,
+    }
+    return traces[config.trace]
+
+
+def remembered_values(
+    config: EVAConfig,
+    replay: ReplayBuffer,
+    values: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
+) -> Evaluate:
+    """Return how Q_theta and embedding of remembered states are found (P6)."""
+
+    def stored(slots: Ints) -> tuple[Tensor, Tensor]:
+        h = replay.embeddings[torch.as_tensor(slots, device=replay.embeddings.device)]
+        return values(h), h
+
+    if config.remembered_values == "stored":
+        return stored
+    assert network is not None
+    return lambda slots: network(replay.gather(slots))
