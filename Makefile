@@ -38,6 +38,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.planner_cost
 	$(BIN)/python -m benchmarks.checkpoints
 	$(BIN)/python -m benchmarks.priorities
+	$(BIN)/python -m benchmarks.emulators
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
