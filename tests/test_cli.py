@@ -239,7 +239,8 @@ def test_presets_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["presets"]) == 0
     listed = capsys.readouterr().out
     assert all(
-        name in listed for name in ("maze-1-coin", "maze-2-coins", "maze-4-coins", "atari", "atari-small", "smoke")
+        name in listed
+        for name in ("maze-1-coin", "maze-2-coins", "maze-4-coins", "atari", "atari-small", "cartpole", "smoke")
     )
     assert main(["--help"]) == 0
     assert "eva COMMAND" in capsys.readouterr().out

@@ -67,12 +67,31 @@ _ATARI_SMALL = replace(
     exploration=replace(_ATARI.exploration, epsilon_decay_transitions=100_000),
 )
 
+_CARTPOLE = Config(  # found at weight 0: results/cartpole
+    name="cartpole",
+    steps=500_000,
+    environment=EnvironmentConfig(id="CartPole-v1", num_environments=4),
+    network=NetworkConfig(hidden_sizes=(120,), embedding_size=84),
+    replay=ReplayConfig(replay_capacity=10_000, importance_anneal_transitions=500_000),
+    learner=LearnerConfig(
+        batch_size=128,
+        learning_rate=2.5e-4,
+        learning_rate_end=1e-5,
+        learning_rate_decay_updates=62_500,
+        learning_starts_transitions=10_000,
+        update_period_steps=2,
+    ),
+    exploration=ExplorationConfig(epsilon_end=0.05, epsilon_decay_transitions=250_000),
+    run=RunConfig(metrics_period_transitions=10_000),
+)
+
 DESCRIPTIONS = {
     "maze-1-coin": (_maze(1, 60_000), "the paper's maze with one coin (Fig. 2 centre)"),
     "maze-2-coins": (_maze(2, 150_000), "the paper's maze with two coins (Fig. 2 right)"),
     "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
     "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game; differs from its table in P1 and P11"),
     "atari-small": (_ATARI_SMALL, "the same for a laptop: memory 100,000 (paper: 500,000), faster decay of epsilon"),
+    "cartpole": (_CARTPOLE, "Gymnasium's CartPole-v1, solved (results/cartpole)"),
     "smoke": (_SMOKE, "everything small: seconds, for trying out and for tests; it learns nothing"),
 }
 
