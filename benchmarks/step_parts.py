@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.alternating import microseconds
 from benchmarks.memory import fill
 from eva.build import build_agent, build_environment
 from eva.config import Config
+from eva.experiments.alternating import microseconds
 from eva.presets import preset
 from eva.runs.loop import interact
 from eva.types import Batch

@@ -29,7 +29,7 @@ ROOMS = {
     "build": BASE | {"agent", "config", "envs", "games", "memory", "variants"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "report.atari_scores", "schema"},
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
-    "experiments": BASE | {"config", "files", "games", "presets", "runs", "report"},
+    "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "cli": BASE | {"build", "config", "experiments", "games", "presets", "schema", "files", "runs", "report"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,30 +14,20 @@ from eva.cli import main
 from eva.errors import UserError
 from eva.experiments import command
 from eva.experiments.catalogue import EXPERIMENTS, experiment
-from eva.experiments.command import Places, list_runs, run_experiment
-from eva.experiments.maze import SEEDS, TUNING_SEEDS, tuning
+from eva.experiments.command import Places, list_runs, run_experiment, write_page
+from eva.experiments.definition import Arm, jobs_of
+from eva.experiments.maze import SEEDS
+from eva.experiments.maze_tuning import SEEDS as TUNING_SEEDS
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
 from eva.runs.jobs import Job, Outcome
-from eva.runs.names import EPISODE_COLUMNS
+from tests.synthetic import Learned, write_run
 
 EACH = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
-def write_run(job: Job, directory: Path, state: str = "finished") -> None:
-    """Leave a run directory as training would, with one episode."""
-    directory.mkdir(parents=True)
-    status = {"state": state, "step": job.config.steps}
-    files = {
-        "config.json": job.config.to_json(),
-        "provenance.json": json.dumps({"commit": "c0ffee"}),
-        "status.json": json.dumps(status),
-        "episodes.csv": f"{EPISODE_COLUMNS}\n10,0,0.5,10\n",
-        "timing.jsonl": json.dumps({"step": 10, "seconds": 2.0, "steps_per_second": 5.0}) + "\n",
-        **{play.file: "{}" for play in job.plays},
-    }
-    for name, text in files.items():
-        (directory / name).write_text(text)
+def jobs(name: str) -> list[Job]:
+    return jobs_of(experiment(name).arms())
 
 
 class StubExecutor:
@@ -77,38 +67,54 @@ def places(tmp_path: Path) -> Places:
 
 @EACH
 def test_runs_are_named_once_and_apart(name: str) -> None:
-    jobs = experiment(name).jobs()
-    assert len({job.directory for job in jobs}) == len(jobs) > 0
-    assert len({str(job.config) for job in jobs}) == len(jobs)
-    assert not any(job.directory.is_absolute() for job in jobs)
-    assert all(1 <= play.steps <= job.config.steps for job in jobs for play in job.plays)
-    assert jobs == experiment(name).jobs()
+    runs = jobs(name)
+    assert len({job.directory for job in runs}) == len(runs) > 0
+    assert len({str(job.config) for job in runs}) == len(runs)
+    assert not any(job.directory.is_absolute() for job in runs)
+    assert all(1 <= play.steps <= job.config.steps for job in runs for play in job.plays)
+    assert runs == jobs(name)
+
+
+@EACH
+def test_an_arm_is_one_configuration_on_several_seeds(name: str) -> None:
+    arms = experiment(name).arms()
+    assert len({(arm.task, arm.label) for arm in arms}) == len(arms)
+    for arm in arms:
+        assert len({str(replace(job.config, seed=0)) for job in arm.jobs}) == 1
+        assert len({job.config.seed for job in arm.jobs}) == len(arm.jobs) > 1
+
+
+def test_work_goes_seed_by_seed() -> None:
+    first, second = jobs("maze-two-coins"), [job for arm in experiment("maze-two-coins").arms() for job in arm.jobs]
+    assert [job.config.seed for job in first] == sorted(job.config.seed for job in second)
+    ragged = [Arm("", "a", tuple(second[:1])), Arm("", "b", tuple(second[1:3]))]
+    assert jobs_of(ragged) == [second[0], second[1], second[2]]
 
 
 def test_a_directory_means_the_same_run_in_every_experiment() -> None:
     meanings: dict[Path, set[str]] = {}
-    for each in EXPERIMENTS.values():
-        for job in each.jobs():
+    for name in EXPERIMENTS:
+        for job in jobs(name):
             meanings.setdefault(job.directory, set()).add(job.to_json())
     assert all(len(meaning) == 1 for meaning in meanings.values())
-    assert len(meanings) < sum(len(each.jobs()) for each in EXPERIMENTS.values()), "some runs are shared"
+    assert len(meanings) < sum(len(jobs(name)) for name in EXPERIMENTS), "some runs are shared"
 
 
 def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
-    others = {job.config.seed for each in EXPERIMENTS.values() if each.name != "maze-tuning" for job in each.jobs()}
+    others = {job.config.seed for name in EXPERIMENTS if name != "maze-tuning" for job in jobs(name)}
     assert others == set(SEEDS)
     assert not others & set(TUNING_SEEDS)
-    assert {job.config.seed for job in tuning()} == set(TUNING_SEEDS)
-    assert {job.config.eva.nonparametric_weight for job in tuning()} == {0.0}
+    assert {job.config.seed for job in jobs("maze-tuning")} == set(TUNING_SEEDS)
+    assert {job.config.eva.nonparametric_weight for job in jobs("maze-tuning")} == {0.0}
 
 
 @EACH
 def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
-    jobs = experiment(name).jobs()
-    small = quick(jobs)
-    assert {job.directory.parent for job in small} == {job.directory.parent for job in jobs}
-    assert sum(job.config.steps for job in small) <= 4_000
-    assert all(1 <= play.steps <= job.config.steps for job in small for play in job.plays)
+    arms = experiment(name).arms()
+    small = quick(arms)
+    assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in arms]
+    assert sum(job.config.steps for job in jobs_of(small)) <= 4_000
+    assert all(1 <= play.steps <= job.config.steps for job in jobs_of(small) for play in job.plays)
 
 
 def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: list[Job]) -> None:
@@ -117,35 +123,33 @@ def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: li
     with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3: it diverged\)"):
         run_experiment(each, places, 3)
     kept = {path.parent.relative_to(places.results) for path in places.results.rglob("status.json")}
-    assert kept == {"consolidation" / Path("runs") / job.directory for job in each.jobs()} - {
+    assert kept == {"consolidation" / Path("runs") / job.directory for job in jobs("consolidation")} - {
         Path("consolidation/runs/consolidation/kept/seed-3")
     }
     record = places.results / "consolidation/runs/consolidation/annealed/seed-0"
     packed = (record / "episodes.csv.gz").read_bytes()
-    assert gzip.decompress(packed).decode() == f"{EPISODE_COLUMNS}\n10,0,0.5,10\n"
+    assert gzip.decompress(packed) == (executed[0].directory / "episodes.csv").read_bytes()
     assert packed[4:8] == bytes(4), "no time in it"
     assert (record / "played-60000.json").exists()
     assert executed[0].command == ("eva", "experiment", "consolidation")
+    assert not (places.results / "consolidation" / "README.md").exists(), "not judged before all runs are there"
 
 
 def test_finished_runs_are_not_made_again(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
-    first, second, third, *_ = jobs = each.jobs()
+    first, second, third, *_ = runs = jobs("consolidation")
     write_run(first, places.runs / first.directory)  # finished here
     write_run(second, places.runs / second.directory, state="stopped")  # to go on
     write_run(third, places.results / "consolidation" / "runs" / third.directory)  # elsewhere, and committed
     run_listed = list_runs(each, places).splitlines()
     assert ["done" in line for line in run_listed] == [True, False, True] + [False] * 7
     assert "stopped at 100,000" in run_listed[1]
-    (places.runs / second.directory / "status.json").unlink()
-    for path in (places.runs / second.directory).iterdir():
-        path.unlink()
-    (places.runs / second.directory).rmdir()
+    shutil.rmtree(places.runs / second.directory)
     run_experiment(each, places, 3)
     assert [job.directory for job in executed] == [
-        places.runs / job.directory for job in jobs if job not in (first, third)
+        places.runs / job.directory for job in runs if job not in (first, third)
     ]
-    assert all(Records(places.results, each.name).find(job) for job in jobs)
+    assert all(Records(places.results, each.name).find(job) for job in runs)
     executed.clear()
     run_experiment(each, Places(places.runs.parent / "other", places.results, quick=False), 3)
     assert executed == []
@@ -157,18 +161,18 @@ def test_experiments_share_runs(places: Places, executed: list[Job]) -> None:
     elsewhere = replace(places, runs=places.runs.parent / "other")
     run_experiment(experiment("trace-computations"), elsewhere, 3)
     assert {job.config.eva.trace for job in executed} == {"n-step", "kbrl"}
-    for job in experiment("trace-computations").jobs():
+    for job in jobs("trace-computations"):
         assert (places.results / "trace-computations" / "runs" / job.directory / "episodes.csv.gz").exists()
 
 
 def test_another_run_in_its_place_does_not_count(places: Places, executed: list[Job]) -> None:
     each = experiment("maze-tuning")
-    first = each.jobs()[0]
+    first = jobs("maze-tuning")[0]
     other = replace(first, config=replace(first.config, learner=replace(first.config.learner, discount=0.9)))
     write_run(other, places.results / each.name / "runs" / first.directory)
     assert "done" not in list_runs(each, places)
     run_experiment(each, places, 3)
-    assert len(executed) == len(each.jobs())
+    assert len(executed) == len(jobs("maze-tuning"))
     assert Records(places.results, each.name).find(first) == places.results / each.name / "runs" / first.directory
 
 
@@ -202,12 +206,27 @@ def test_experiments_and_runs_are_listed(tmp_path: Path, capsys: pytest.CaptureF
     places = ["--runs-dir", str(tmp_path), "--results-dir", str(tmp_path)]
     assert main(["experiment", "--all", "--list", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(len(each.jobs()) for each in EXPERIMENTS.values())
+    assert len(lines) == sum(len(jobs(name)) for name in EXPERIMENTS)
     assert all(line.endswith("to do") for line in lines)
+
+
+def test_pages_and_figures_are_the_same_bytes_every_time(tmp_path: Path) -> None:
+    each, records = experiment("maze-single-episode"), Records(tmp_path, "maze-single-episode")
+    for job in jobs(each.name):
+        write_run(job, records.folder / job.directory, lambda _: Learned(2.0))
+    contents = []
+    for _ in range(2):
+        write_page(each, each.arms(), records)
+        contents.append({p.name: p.read_bytes() for p in (tmp_path / each.name).iterdir() if p.is_file()})
+    figures = {f"{name}.{form}" for name in ("curves", "weights") for form in ("svg", "png")}
+    assert contents[0] == contents[1]
+    assert set(contents[0]) == {"README.md", "summary.json", *figures}
+    assert all(b"<dc:date>" not in content for content in contents[0].values())
 
 
 def quick_runs(name: str, tmp_path: Path) -> None:
     assert main(["experiment", name, "--quick", "--jobs", "2", "--runs-dir", str(tmp_path)]) == 0
+    assert (tmp_path / "quick" / "results" / name / "README.md").exists()
 
 
 def test_a_quick_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ Ephemeral Value Adjustments: a DQN that plans over its own replay memory before 
 commands:
   train       train an agent and record the run
   evaluate    play single episodes with a finished run, with and without EVA
-  experiment  run a figure of the paper, and keep its runs
+  experiment  run a figure of the paper, and judge what the paper says
   report      compare runs: learning curves, table and verdict on one page
   presets     list the named configurations
 
@@ -86,7 +86,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Run a figure of the paper: what is finished is left as it is, what was stopped goes on."""
+    """Run a figure of the paper, judge its claims and write its page; what is finished is not run again."""
 
     name: tyro.conf.Positional[str | None] = None
     """The experiment; --list tells their names."""
@@ -231,7 +231,7 @@ def _experiment(arguments: list[str]) -> None:
         if asked.list:
             print(list_runs(each, places))
         else:
-            run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0)))
+            print(run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0))))
 
 
 def _report(arguments: list[str]) -> None:

@@ -1,8 +1,10 @@
-"""Writing files so that a reader never meets half of one."""
+"""Files that a reader never meets half of, and files that may be compressed."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,3 +31,23 @@ def write_whole(path: Path, content: bytes) -> None:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def packed(path: Path) -> Path:
+    """Return where the compressed form of a file lies: beside it, with the suffix `.gz`."""
+    return path.with_name(f"{path.name}.gz")
+
+
+def read_either(path: Path) -> bytes:
+    """Return the content of a file, from its compressed form where there is one; OSError if neither can be read."""
+    if not packed(path).exists():
+        return path.read_bytes()
+    try:
+        return gzip.decompress(packed(path).read_bytes())
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"{packed(path)} is damaged") from error
+
+
+def write_packed(path: Path, content: bytes) -> None:
+    """Write the compressed form of a file: the same bytes for the same content."""
+    write_whole(packed(path), gzip.compress(content, mtime=0))

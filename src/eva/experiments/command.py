@@ -1,4 +1,4 @@
-"""Carry out an experiment: run what is not finished, keep it, and say how far it is."""
+"""Carry out an experiment: run what is not finished, keep it, judge it, and write its page."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eva.errors import UserError
-from eva.experiments.definition import Experiment
+from eva.experiments.definition import Arm, Experiment, jobs_of
+from eva.experiments.evidence import Evidence
+from eva.experiments.page import readme, summary
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
+from eva.files import write_whole
 from eva.runs.executor import LocalExecutor
 from eva.runs.jobs import Job, Outcome, read_status
 
@@ -33,13 +36,13 @@ class Places:
         return self.runs / "quick" / "results" if self.quick else self.results
 
 
-def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> None:
-    """Run what is not finished, and keep each run as soon as it is."""
-    jobs = _jobs(experiment, places)
+def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
+    """Run what is not finished, keep each run as soon as it is, and write the page; returns the outcome."""
+    arms = _arms(experiment, places)
     records = Records(places.results_here, experiment.name)
     command = ("eva", "experiment", experiment.name, *(["--quick"] if places.quick else []))
     left = {}
-    for job in jobs:
+    for job in jobs_of(arms):
         done = _where_done(job, places, records)
         if done is None:
             left[places.runs_here / job.directory] = job
@@ -54,15 +57,36 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
     outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
     failed = [f"{each.job.directory}: {each.error}" for each in outcomes if each.state == "failed"]
     if failed:
-        sentence = f"{len(failed)} of {len(jobs)} runs failed ({'; '.join(failed)}): the same command tries them again."
-        raise UserError(sentence)
+        runs = f"{len(failed)} of {len(placed)} runs failed"
+        raise UserError(f"{runs} ({'; '.join(failed)}): the same command tries them again.")
+    return write_page(experiment, arms, records)
+
+
+def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records) -> str:
+    """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
+    if experiment.measure is not None:
+        experiment.measure(records.folder.parent)
+    evidence = Evidence(arms, records)
+    judgement = experiment.judge(evidence)
+    folder = records.folder.parent
+    contents = {
+        "README.md": readme(experiment, judgement, evidence.runs).encode(),
+        "summary.json": summary(experiment, judgement, evidence.runs).encode(),
+    }
+    for name, (svg, png) in judgement.figures.items():
+        contents |= {f"{name}.svg": svg, f"{name}.png": png}
+    for name, content in contents.items():
+        write_whole(folder / name, content)
+    found = zip(experiment.claims, judgement.findings, strict=True)
+    verdicts = [f"{finding.verdict.capitalize()}: {claim.text}" for claim, finding in found]
+    return "\n".join([judgement.outcome, *verdicts, str(folder / "README.md")])
 
 
 def list_runs(experiment: Experiment, places: Places) -> str:
     """Return a line for each run, with how far it is."""
     records = Records(places.results_here, experiment.name)
     lines = []
-    for job in _jobs(experiment, places):
+    for job in jobs_of(_arms(experiment, places)):
         done = _where_done(job, places, records)
         status = read_status(places.runs_here / job.directory)
         so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
@@ -71,8 +95,8 @@ def list_runs(experiment: Experiment, places: Places) -> str:
     return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
 
 
-def _jobs(experiment: Experiment, places: Places) -> Sequence[Job]:
-    return quick(experiment.jobs()) if places.quick else experiment.jobs()
+def _arms(experiment: Experiment, places: Places) -> Sequence[Arm]:
+    return quick(experiment.arms()) if places.quick else experiment.arms()
 
 
 def _where_done(job: Job, places: Places, records: Records) -> Path | None:

@@ -1,11 +1,19 @@
-"""What an experiment is: its claims, its runs, and its judgement."""
+"""What an experiment is: its claims, what is run, and how that is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from eva.runs.jobs import Job
+
+if TYPE_CHECKING:
+    from eva.experiments.evidence import Evidence
+
+Verdict = Literal["holds", "holds in part", "does not hold"]
 
 
 @dataclass(frozen=True)
@@ -15,10 +23,70 @@ class Claim:
     Attributes:
         where: In the paper.
         text: One sentence, in the paper's own words where possible.
+        rule: When it holds, and when in part; decided before the runs were made.
     """
 
     where: str
     text: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a claim.
+
+    Attributes:
+        measured: The numbers that decide, with their intervals.
+        certainty: What these are taken over.
+    """
+
+    verdict: Verdict
+    measured: str
+    certainty: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers for a page; the first column is the rows' header."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the runs of an experiment show.
+
+    Attributes:
+        outcome: One sentence on the whole.
+        findings: One for each claim.
+        tables: For the page.
+        figures: The page's, by file name without suffix: SVG and PNG.
+        numbers: Everything that was measured, as plain JSON types.
+    """
+
+    outcome: str
+    findings: tuple[Finding, ...]
+    tables: tuple[Table, ...]
+    figures: Mapping[str, tuple[bytes, bytes]]
+    numbers: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs that differ in nothing but the seed.
+
+    Attributes:
+        task: Where they play; arms of one task are compared.
+        label: What tells the arm from the others of its task.
+        jobs: One for each seed. Their directories are relative to that of all runs; runs that several experiments
+            share have the same directory in each.
+    """
+
+    task: str
+    label: str
+    jobs: tuple[Job, ...]
 
 
 @dataclass(frozen=True)
@@ -29,11 +97,22 @@ class Experiment:
         name: On the command line, and of the folder of its results.
         title: One line.
         claims: What is put to the test.
-        jobs: All runs, a function of the experiment only; their directories are relative to that of all runs. Runs
-            that several experiments share have the same directory in each.
+        arms: What is run: a function of the experiment only.
+        judge: How it is judged.
+        remarks: What a reader should know besides; a reason that was not tested says so.
+        measure: What is measured besides the runs; it leaves its files in the folder of the results, once.
     """
 
     name: str
     title: str
     claims: tuple[Claim, ...]
-    jobs: Callable[[], tuple[Job, ...]]
+    arms: Callable[[], tuple[Arm, ...]]
+    judge: Callable[[Evidence], Judgement]
+    remarks: tuple[str, ...] = ()
+    measure: Callable[[Path], None] | None = None
+
+
+def jobs_of(arms: Sequence[Arm]) -> list[Job]:
+    """Return all jobs, seed by seed: what is there when work stops midway can be compared."""
+    rounds = itertools.zip_longest(*(arm.jobs for arm in arms))
+    return [job for each in rounds for job in each if job is not None]

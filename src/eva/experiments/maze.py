@@ -1,16 +1,28 @@
-"""The runs in the maze."""
+"""What all experiments in the maze have in common."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from eva.experiments.definition import Arm
+from eva.experiments.evidence import variant
+from eva.experiments.words import plain
 from eva.presets import preset
-from eva.runs.jobs import Job, Play
+from eva.report.curves import Task
+from eva.report.measures import Comparison, Measures, compare, measure
+from eva.runs.jobs import Job
 
 SEEDS = (0, 1, 2, 3, 4)
-TUNING_SEEDS = (1_000, 1_001)  # apart from all others: no comparison is made on seeds that the learner was tuned on
+DQN = "DQN"
+PAPER_WEIGHT = 0.4
+
+
+def label(weight: float) -> str:
+    """Return what an arm with this weight is called."""
+    return DQN if weight == 0 else f"EVA, weight {weight:g}"
 
 
 def maze_job(
@@ -37,71 +49,31 @@ def maze_job(
     return Job(Path(place, arm, f"seed-{seed}"), config)
 
 
-def one_coin() -> tuple[Job, ...]:
-    """Return Fig. 2 (centre), and DQN and EVA in the open room (P14)."""
-    paper = [maze_job(1, 60_000, seed, weight) for seed in SEEDS for weight in (0.0, 0.2, 0.4, 0.6, 0.8)]
-    room = [maze_job(1, 60_000, seed, weight, layout="open") for seed in SEEDS for weight in (0.0, 0.4)]
-    return (*paper, *room)
+def weight_arms(task: str, num_coins: int, steps: int, weights: Sequence[float], layout: str = "paper") -> list[Arm]:
+    """Return DQN and EVA with several weights, on all seeds."""
+    return [
+        Arm(task, label(weight), tuple(maze_job(num_coins, steps, seed, weight, layout=layout) for seed in SEEDS))
+        for weight in weights
+    ]
 
 
-def two_coins() -> tuple[Job, ...]:
-    """Return Fig. 2 (right)."""
-    return tuple(maze_job(2, 150_000, seed, weight) for seed in SEEDS for weight in (0.0, 0.2, 0.4, 0.8))
+def measure_arms(task: Task) -> dict[str, Measures]:
+    """Return the measures of each arm by its label."""
+    return {each.label: measure(task, each) for each in task.variants}
 
 
-def traces() -> tuple[Job, ...]:
-    """Return Fig. 4, in the maze: DQN and the three trace computations. DQN and TCP are runs of `two_coins`."""
-    jobs = []
-    for seed in SEEDS:
-        jobs += [maze_job(2, 150_000, seed, 0.0), maze_job(2, 150_000, seed, 0.4)]
-        jobs += [maze_job(2, 150_000, seed, 0.4, trace=trace) for trace in ("n-step", "kbrl")]
-    return tuple(jobs)
+def compare_arms(task: Task, baseline: str = DQN) -> dict[str, Comparison]:
+    """Compare each arm with the baseline, also itself."""
+    return {each.label: compare(task, each, variant(task, baseline)) for each in task.variants}
 
 
-SINGLE_EPISODE_WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-SINGLE_EPISODE_STEPS = 300_000
-
-
-def single_episodes() -> tuple[Job, ...]:
-    """Return Fig. 2 (left): networks trained without EVA, and single episodes with and without it."""
-    play = Play(SINGLE_EPISODE_STEPS, SINGLE_EPISODE_WEIGHTS, num_episodes=200)
-    return tuple(replace(maze_job(4, SINGLE_EPISODE_STEPS, seed, 0.0), plays=(play,)) for seed in SEEDS[:3])
-
-
-CONSOLIDATION_STEPS = 100_000
-ANNEAL_START, ANNEAL_STEPS = 60_000, 20_000
-
-
-def consolidation() -> tuple[Job, ...]:
-    """Return the weight annealed to 0, with single episodes before and after it, and the weight kept as it is."""
-    plays = tuple(Play(steps, (0.0, 0.4), num_episodes=200) for steps in (ANNEAL_START, CONSOLIDATION_STEPS))
-    jobs = []
-    for seed in SEEDS:
-        kept = maze_job(1, CONSOLIDATION_STEPS, seed, 0.4)
-        eva = replace(kept.config.eva, anneal_start_transitions=ANNEAL_START, anneal_transitions=ANNEAL_STEPS)
-        annealed = replace(kept.config, eva=eva)
-        jobs.append(Job(Path("consolidation", "annealed", f"seed-{seed}"), annealed, plays))
-        jobs.append(replace(kept, directory=Path("consolidation", "kept", f"seed-{seed}"), plays=plays))
-    return tuple(jobs)
-
-
-LEARNING_RATES = (2.5e-4, 5e-4, 1e-3)
-TARGET_PERIODS = (20, 50, 200)
-
-
-def tuning() -> tuple[Job, ...]:
-    """Return the search for the learner's numbers, at weight 0 (P16)."""
-    return tuple(
-        _tuned(seed, learning_rate, target_period)
-        for seed in TUNING_SEEDS
-        for target_period in TARGET_PERIODS
-        for learning_rate in LEARNING_RATES
-    )
-
-
-def _tuned(seed: int, learning_rate: float, target_period: int) -> Job:
-    """Return one point of the search. What is searched for is given here: presets follow the search, not it them."""
-    config = maze_job(1, 60_000, seed, 0.0).config
-    learner = replace(config.learner, learning_rate=learning_rate, target_period_updates=target_period)
-    arm = f"rate-{learning_rate:g}-target-{target_period}"
-    return Job(Path("maze-tuning", arm, f"seed-{seed}"), replace(config, learner=learner))
+def numbers(tasks: Sequence[Task], baseline: str | None = DQN) -> dict[str, Any]:
+    """Return all measures and comparisons as plain JSON types."""
+    content: dict[str, Any] = {}
+    for task in tasks:
+        arms = {name: asdict(each) for name, each in measure_arms(task).items()}
+        if baseline is not None:
+            for name, comparison in compare_arms(task, baseline).items():
+                arms[name][f"against {baseline}"] = asdict(comparison)
+        content[task.name] = {"optimal_return": task.optimum, "arms": arms}
+    return {"tasks": plain(content)}

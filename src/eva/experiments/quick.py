@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from eva.experiments.definition import Arm
 from eva.runs.jobs import Job, Play
 
 STEPS = 400
 MOST_JOBS, NUM_EPISODES = 8, 3
 
 
-def quick(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the same jobs with everything small: of one seed, or of a few where that makes few jobs."""
-    seeds = sorted({job.config.seed for job in jobs})
-    num_seeds = max(1, MOST_JOBS * len(seeds) // len(jobs))
-    return tuple(_shortened(job) for job in jobs if job.config.seed in seeds[:num_seeds])
+def quick(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the same arms with everything small: one run of each, or a few where that makes few in all."""
+    num_seeds = max(1, MOST_JOBS // len(arms))
+    return tuple(replace(arm, jobs=tuple(map(_shortened, arm.jobs[:num_seeds]))) for arm in arms)
 
 
 def _shortened(job: Job) -> Job:

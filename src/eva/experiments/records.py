@@ -5,10 +5,9 @@ A kept run has the files of its run directory that a report reads, under the sam
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
-from eva.files import refusing_kindly, write_whole
+from eva.files import read_either, refusing_kindly, write_packed, write_whole
 from eva.runs.jobs import Job
 
 _COPIED = ("config.json", "provenance.json", "status.json")
@@ -42,17 +41,8 @@ class Records:
             return
         with refusing_kindly(target):
             target.mkdir(parents=True, exist_ok=True)
-            contents = {name: _read(directory / name) for name in (*_COMPRESSED, *(play.file for play in job.plays))}
             # The status comes last: it makes the record a finished run's.
-            contents |= {name: (directory / name).read_bytes() for name in _COPIED}
+            names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
+            contents = {name: read_either(directory / name) for name in names}
         for name, content in contents.items():
-            if name in _COMPRESSED:
-                write_whole(target / f"{name}.gz", gzip.compress(content, mtime=0))
-            else:
-                write_whole(target / name, content)
-
-
-def _read(path: Path) -> bytes:
-    """Return the content of a file, or of its compressed form."""
-    packed = path.with_name(f"{path.name}.gz")
-    return gzip.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()
+            (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -18,12 +18,18 @@ RESAMPLES = 2_000
 LEVELS = (0.025, 0.975)  # of a 95% interval
 
 
-def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the 95% bootstrap interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
-    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+def resampled_means(values: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return the mean over the first axis of many resamples: (n, ...) -> (resamples, ...)."""
+    picks = generator.integers(len(values), size=(RESAMPLES, len(values)))
     # Each value's share of each resample: one product instead of an array (resamples, n, ...).
     shares = np.stack([np.bincount(pick, minlength=len(values)) for pick in picks]) / len(values)
-    low, high = np.quantile(np.tensordot(shares, values, axes=1), LEVELS, axis=0)
+    means: FloatArray = np.tensordot(shares, values, axes=1)
+    return means
+
+
+def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the 95% bootstrap interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
+    low, high = np.quantile(resampled_means(values, np.random.default_rng(0)), LEVELS, axis=0)
     return low, high
 
 
@@ -61,11 +67,6 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     return shares
 
 
-def whole_rows(values: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw as many runs as there are, with replacement, each with all that belongs to it."""
-    return values[generator.integers(len(values), size=len(values))]
-
-
 def stratified(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Draw as many runs as there are, with replacement, for each game by itself."""
     picks = generator.integers(len(scores), size=scores.shape[:2])
@@ -79,7 +80,7 @@ def one_run_per_game(scores: FloatArray, generator: np.random.Generator) -> Floa
 
 
 def resample(
-    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw = whole_rows, num_resamples: int = RESAMPLES
+    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw = stratified, num_resamples: int = RESAMPLES
 ) -> FloatArray:
     """Return the statistic of many resamples, (num_resamples, ...); each arm is drawn for itself."""
     generator = np.random.default_rng(0)

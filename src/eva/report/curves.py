@@ -116,7 +116,7 @@ def group_tasks(runs: Iterable[RunRecord]) -> list[Task]:
     for name, group in zip(names, groups, strict=True):
         rivals = [_task_fields(other[0]) for rival, other in zip(names, groups, strict=True) if rival == name]
         unique_name = ", ".join([name, *_assignments(_task_fields(group[0]), differing(rivals))])
-        tasks.append(Task(unique_name, _optimum(group[0].config), _variants(group)))
+        tasks.append(Task(unique_name, optimum(group[0].config), _variants(group)))
     return sorted(tasks, key=lambda task: task.name)
 
 
@@ -141,6 +141,16 @@ def differing(fields: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the names whose values are not the same in all of `fields`, in order of appearance."""
     names = dict.fromkeys(name for each in fields for name in each)
     return [name for name in names if len({each.get(name) for each in fields}) > 1]
+
+
+def optimum(config: Mapping[str, Any]) -> float | None:
+    """Return the exactly computed optimal return of a run's environment, where there is one."""
+    if config["environment"]["id"] != MAZE_ID:
+        return None
+    try:
+        return optimal_return(load_layout(config["maze"]["layout"]), int(config["maze"]["num_coins"]))
+    except (UserError, KeyError, TypeError, ValueError):  # a layout that has moved costs the line, not the report
+        return None
 
 
 def _variants(runs: Iterable[RunRecord]) -> tuple[Variant, ...]:
@@ -176,12 +186,3 @@ def _task_fields(run: RunRecord) -> dict[str, str]:
 
 def _assignments(fields: Mapping[str, str], names: Iterable[str]) -> list[str]:
     return [f"{name}={fields.get(name, 'absent')}" for name in names]
-
-
-def _optimum(config: Mapping[str, Any]) -> float | None:
-    if config["environment"]["id"] != MAZE_ID:
-        return None
-    try:
-        return optimal_return(load_layout(config["maze"]["layout"]), int(config["maze"]["num_coins"]))
-    except (UserError, KeyError, TypeError, ValueError):  # a layout that has moved costs the line, not the report
-        return None

@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -55,12 +56,50 @@ FULL_COLUMNS = 3
 FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches, the last two on the safe side
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of a chart, with an interval at each point."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over something else than transitions.
+
+    Attributes:
+        level: A horizontal line: what it is, and where.
+    """
+
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    logarithmic: bool = False
+    level: tuple[str, float] | None = None
+
+
 def png(tasks: Sequence[Task]) -> bytes:
     """Draw the figure for a light page: 1600 pixels wide, the same bytes for the same runs."""
     with matplotlib.rc_context(STYLE):
-        buffer = io.BytesIO()
-        _figure(tasks, narrow=False).savefig(buffer, format="png", dpi=200, metadata={"Software": None})
-        return buffer.getvalue()
+        return _saved(_figure(tasks, narrow=False), "png")
+
+
+def figure_files(tasks: Sequence[Task]) -> tuple[bytes, bytes]:
+    """Draw the learning curves as files, SVG and PNG, the same bytes for the same runs."""
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
+        figure = _figure(tasks, narrow=False)
+        return _saved(figure, "svg"), _saved(figure, "png")
+
+
+def chart_files(chart: Chart) -> tuple[bytes, bytes]:
+    """Draw a chart as files, SVG and PNG, the same bytes for the same numbers."""
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
+        figure = _chart(chart)
+        return _saved(figure, "svg"), _saved(figure, "png")
 
 
 def svg(tasks: Sequence[Task], narrow: bool) -> str:
@@ -83,6 +122,35 @@ def svg(tasks: Sequence[Task], narrow: bool) -> str:
     for name, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{name})")
     return text
+
+
+def _saved(figure: Figure, form: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Software": None} if form == "png" else {"Date": None}
+    figure.savefig(buffer, format=form, dpi=200, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _chart(chart: Chart) -> Figure:
+    figure = Figure(figsize=(FULL_WIDTH, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for series, line in enumerate(chart.lines):
+        stroke = _stroke(series)
+        axes.fill_between(line.x, line.low, line.high, color=stroke["color"], alpha=0.16, linewidth=0)
+        axes.plot(line.x, line.y, marker="o", linewidth=2.2, label=line.label, **stroke)
+    if chart.level is not None:
+        _draw_level(axes, *chart.level)
+    if chart.logarithmic:
+        axes.set(xscale="log", yscale="log")
+        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    ticks = chart.lines[0].x
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    figure.legend(loc="outside upper left", ncols=len(chart.lines), frameon=False)
+    return figure
 
 
 def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
@@ -121,23 +189,27 @@ def _draw_task(axes: Axes, task: Task, numbers: dict[str, int]) -> None:
     for variant in task.variants:
         _draw_variant(axes, task, variant, numbers[variant.label])
     if task.optimum is not None:
-        axes.axhline(task.optimum, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=2)
-        axes.annotate(
-            f"optimal return {number(task.optimum)}",
-            (1.0, task.optimum),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 4),
-            textcoords="offset points",
-            horizontalalignment="right",
-            color=LIGHT["optimum"],
-            fontsize="small",
-            bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1},
-        )
+        _draw_level(axes, f"optimal return {number(task.optimum)}", task.optimum)
     axes.margins(y=0.08)
     axes.set_xlim(0, task.grid[-1])
     axes.set_xlabel("transitions")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def _draw_level(axes: Axes, name: str, value: float) -> None:
+    axes.axhline(value, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=2)
+    axes.annotate(
+        name,
+        (1.0, value),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 4),
+        textcoords="offset points",
+        horizontalalignment="right",
+        color=LIGHT["optimum"],
+        fontsize="small",
+        bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1},
+    )
 
 
 def _draw_variant(axes: Axes, task: Task, variant: Variant, series: int) -> None:

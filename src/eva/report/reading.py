@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eva.errors import UserError
+from eva.files import packed, read_either
 from eva.runs.names import EPISODE_COLUMNS
 
 FloatArray = npt.NDArray[np.float64]
@@ -31,6 +32,7 @@ class RunRecord:
         transitions: Transitions done, summed over environments.
         episode_steps: Transitions done when each episode finished, ascending.
         steps_per_second: Median of the timings; NaN without any.
+        seconds: That the run took; NaN without timings.
     """
 
     path: Path
@@ -44,6 +46,7 @@ class RunRecord:
     episode_steps: FloatArray
     episode_returns: FloatArray
     steps_per_second: float
+    seconds: float
 
     @property
     def finished(self) -> bool:
@@ -52,7 +55,10 @@ class RunRecord:
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
-    """Read every run directory that `paths` name or contain, each once, in the order of their paths."""
+    """Read every run directory that `paths` name or contain, each once, in the order of their paths.
+
+    Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`.
+    """
     found: set[Path] = set()
     for path in paths:
         if not path.is_dir():
@@ -63,14 +69,16 @@ def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
         found.update(config.parent.resolve() for config in configs)
     if not found:
         raise UserError("No run to report on: give at least one run directory.")
-    return [_read_run(path) for path in sorted(found)]
+    return [read_run(path) for path in sorted(found)]
 
 
-def _read_run(path: Path) -> RunRecord:
+def read_run(path: Path) -> RunRecord:
+    """Read one run directory."""
     config, status = _read_json(path / "config.json"), _read_json(path / "status.json")
     # While a run is being written, its last line may be half a line.
     whole = status.get("state") == "finished"
     steps, returns = _read_episodes(path / "episodes.csv", whole)
+    steps_per_second, seconds = _read_timing(path / "timing.jsonl", whole)
     try:
         str(config["environment"]["id"])
         return RunRecord(
@@ -84,7 +92,8 @@ def _read_run(path: Path) -> RunRecord:
             transitions=int(status["step"]),
             episode_steps=steps,
             episode_returns=returns,
-            steps_per_second=_read_speed(path / "timing.jsonl", whole),
+            steps_per_second=steps_per_second,
+            seconds=seconds,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
@@ -92,7 +101,7 @@ def _read_run(path: Path) -> RunRecord:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_either(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"Cannot read '{path}': {REMEDY}") from error
 
@@ -124,11 +133,13 @@ def _read_episodes(path: Path, whole: bool) -> tuple[FloatArray, FloatArray]:
     return table[:, 0], table[:, 2]
 
 
-def _read_speed(path: Path, whole: bool) -> float:
-    if not path.exists():
-        return math.nan
+def _read_timing(path: Path, whole: bool) -> tuple[float, float]:
+    """Return the median of transitions per second, and the seconds at the end."""
+    if not path.exists() and not packed(path).exists():
+        return math.nan, math.nan
     try:
-        speeds = [float(json.loads(line)["steps_per_second"]) for line in _read_lines(path, whole)]
+        lines = [json.loads(line) for line in _read_lines(path, whole)]
+        speeds, seconds = ([float(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"'{path}' is damaged: delete it, and the report leaves the speed out.") from error
-    return float(np.median(speeds)) if speeds else math.nan
+    return (float(np.median(speeds)), seconds[-1]) if lines else (math.nan, math.nan)

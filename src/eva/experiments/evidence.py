@@ -1,0 +1,71 @@
+"""What the finished runs of an experiment say, arm by arm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from eva.errors import UserError
+from eva.experiments.definition import Arm
+from eva.experiments.records import Records
+from eva.report.aggregate import FloatArray
+from eva.report.curves import Task, Variant, optimum
+from eva.report.reading import RunRecord, read_run
+from eva.runs.jobs import Job
+
+
+class Evidence:
+    """The runs that an experiment keeps; all of them must be finished.
+
+    Args:
+        arms: Of the experiment.
+        records: Where its runs are kept.
+
+    Attributes:
+        folder: Of the experiment's results.
+        tasks: The arms as variants, task by task.
+    """
+
+    def __init__(self, arms: Sequence[Arm], records: Records) -> None:
+        self.folder = records.folder.parent
+        self._arms = arms
+        self._paths = {(arm.task, arm.label): [_kept(records, job) for job in arm.jobs] for arm in arms}
+        self.tasks = tuple(self._task(name) for name in dict.fromkeys(arm.task for arm in arms))
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        """All runs, task by task and arm by arm."""
+        return [run for task in self.tasks for run in task.runs]
+
+    def played(self, label: str, occasion: int, weight: float) -> FloatArray:
+        """Return the returns of the single episodes that an arm's runs played on an occasion, (episodes, seeds)."""
+        (arm,) = [arm for arm in self._arms if arm.label == label]
+        columns = []
+        for job, path in zip(arm.jobs, self._paths[arm.task, arm.label], strict=True):
+            played = json.loads((path / job.plays[occasion].file).read_text())["played"]
+            columns.append(next(each["returns"] for each in played if each["weight"] == weight))
+        returns: FloatArray = np.array(columns).T
+        return returns
+
+    def _task(self, name: str) -> Task:
+        variants = []
+        for arm in self._arms:
+            if arm.task == name:
+                runs = tuple(read_run(path) for path in self._paths[arm.task, arm.label])
+                variants.append(Variant(arm.label, (), runs))
+        return Task(name, optimum(variants[0].runs[0].config), tuple(variants))
+
+
+def variant(task: Task, label: str) -> Variant:
+    """Return the variant of a task that is called `label`."""
+    return next(each for each in task.variants if each.label == label)
+
+
+def _kept(records: Records, job: Job) -> Path:
+    path = records.find(job)
+    if path is None:
+        raise UserError(f"{job.directory} is not finished: run the experiment first.")
+    return path

@@ -1,0 +1,80 @@
+"""The learner's numbers for the maze, searched for at weight 0 and then the same for every weight (P16, P90)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from eva.config import LearnerConfig
+from eva.experiments.definition import Arm, Experiment, Judgement
+from eva.experiments.evidence import Evidence
+from eva.experiments.maze import maze_job, measure_arms, numbers
+from eva.experiments.words import measures_table
+from eva.report.plots import figure_files
+from eva.report.verdict import number
+from eva.runs.jobs import Job
+
+SEEDS = (1_000, 1_001)  # apart from all others: no comparison is made on seeds that the learner was tuned on
+LEARNING_RATES = (2.5e-4, 5e-4, 1e-3)
+TARGET_PERIODS = (20, 50, 200)
+
+
+def arms() -> tuple[Arm, ...]:
+    """Return DQN with every pair of a learning rate and a target period."""
+    return tuple(
+        Arm("one coin", _label(rate, period), tuple(_job(seed, rate, period) for seed in SEEDS))
+        for period in TARGET_PERIODS
+        for rate in LEARNING_RATES
+    )
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Choose the pair with the highest mean final return."""
+    (task,) = evidence.tasks
+    measures = measure_arms(task)
+    best = max(measures, key=lambda name: measures[name].final.value)
+    chosen = next(
+        (rate, period) for period in TARGET_PERIODS for rate in LEARNING_RATES if _label(rate, period) == best
+    )
+    final, count = number(measures[best].final.value), len(measures[best].seeds)
+    outcome = (
+        f"A learning rate of {chosen[0]:g} and a target period of {chosen[1]} updates have DQN's highest mean final "
+        f"return: {final} over {count} seed{'s' * (count > 1)}. {_presets_agree(*chosen)}"
+    )
+    return Judgement(
+        outcome=outcome,
+        findings=(),
+        tables=(measures_table(task, measures),),
+        figures={"curves": figure_files(evidence.tasks)},
+        numbers={
+            "chosen": {"learning_rate": chosen[0], "target_period_updates": chosen[1]},
+            **numbers(evidence.tasks, baseline=None),
+        },
+    )
+
+
+def _label(rate: float, period: int) -> str:
+    return f"rate {rate:g}, target {period}"
+
+
+def _job(seed: int, rate: float, period: int) -> Job:
+    """Return one point of the search. What is searched for is given here: presets follow the search, not it them."""
+    config = maze_job(1, 60_000, seed, 0.0).config
+    learner = replace(config.learner, learning_rate=rate, target_period_updates=period)
+    return Job(Path("maze-tuning", f"rate-{rate:g}-target-{period}", f"seed-{seed}"), replace(config, learner=learner))
+
+
+def _presets_agree(rate: float, period: int) -> str:
+    learner = LearnerConfig()
+    if (learner.learning_rate, learner.target_period_updates) == (rate, period):
+        return "The presets have it, for every weight."
+    return f"The presets have {learner.learning_rate:g} and {learner.target_period_updates} instead."
+
+
+EXPERIMENT = Experiment(
+    name="maze-tuning",
+    title="The learner's numbers, searched for at weight 0",
+    claims=(),
+    arms=arms,
+    judge=judge,
+)

@@ -1,0 +1,128 @@
+"""Fig. 4, in the maze: trajectory-centric planning, n-step and kernel-based RL, and what each costs (P89)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
+from eva.experiments.evidence import Evidence, variant
+from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, maze_job, measure_arms
+from eva.experiments.maze_learning import learning_judgement
+from eva.experiments.rules import MARGIN, is_above, is_below
+from eva.experiments.words import gained, plain, seeds
+from eva.files import write_whole
+from eva.report.measures import difference, final_returns
+from eva.report.plots import Chart, Line, chart_files
+from eva.report.verdict import number
+
+STEPS = 150_000
+PLAN_SIZE = 500  # M T, the paper's
+MUCH_DEARER, DEARER = 10.0, 2.0
+TCP, N_STEP, KBRL = "TCP", "n-step", "KBRL"
+COSTS = "costs.json"
+
+
+def arms() -> tuple[Arm, ...]:
+    """Return DQN and the three traces; DQN and TCP are runs of two coins."""
+    return (
+        Arm("two coins", DQN, tuple(maze_job(2, STEPS, seed, 0.0) for seed in SEEDS)),
+        Arm("two coins", TCP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT) for seed in SEEDS)),
+        Arm("two coins", N_STEP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="n-step") for seed in SEEDS)),
+        Arm("two coins", KBRL, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="kbrl") for seed in SEEDS)),
+    )
+
+
+def measure(folder: Path) -> None:
+    """Write down what each trace costs on this machine, once."""
+    if not (folder / COSTS).exists():
+        from eva.experiments.trace_costs import measure_costs  # imports torch: not to list runs
+
+        write_whole(folder / COSTS, (json.dumps(measure_costs(), indent=2) + "\n").encode())
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Judge the traces by their final returns and their costs."""
+    (task,) = evidence.tasks
+    finals = {each.label: final_returns(each) for each in task.variants}
+    margin = MARGIN * (task.optimum or 1.0)
+    n_step_loss, tcp_gain = difference(finals[N_STEP], finals[DQN]), difference(finals[TCP], finals[KBRL])
+    costs = json.loads((evidence.folder / COSTS).read_text())
+    ratio = _cost(costs, KBRL) / _cost(costs, TCP)
+    count = len(variant(task, DQN).runs)
+    worse = Finding(
+        is_below(n_step_loss),
+        f"the final return with n-step less DQN's is {gained(n_step_loss)}",
+        seeds(count),
+    )
+    as_good = Finding(
+        is_above(tcp_gain, -margin),
+        f"the final return of trajectory-centric planning less that of kernel-based RL is {gained(tcp_gain)}",
+        f"{seeds(count)}; a difference of up to {number(margin)} counts as none",
+    )
+    dearer = Finding(
+        "holds" if ratio >= MUCH_DEARER else "holds in part" if ratio >= DEARER else "does not hold",
+        f"for a plan of {PLAN_SIZE} transitions kernel-based RL takes {ratio:.0f} times as long: "
+        f"{_cost(costs, KBRL):,.0f} against {_cost(costs, TCP):,.0f} microseconds",
+        "medians of calls in turn, one thread, on one machine",
+    )
+    learning = learning_judgement(evidence.tasks, (worse, as_good, dearer))
+    ends = ", ".join(f"{number(each.final.value)} ({name})" for name, each in measure_arms(task).items())
+    return Judgement(
+        outcome=f"Final returns: {ends}; kernel-based RL costs {ratio:.0f} times trajectory-centric planning.",
+        findings=learning.findings,
+        tables=(*learning.tables, _table(costs)),
+        figures={**learning.figures, "costs": chart_files(_chart(costs))},
+        numbers={
+            "n_step_above_dqn": plain(asdict(n_step_loss)),
+            "tcp_above_kbrl": plain(asdict(tcp_gain)),
+            "microseconds": costs["microseconds"],
+            "transitions": costs["transitions"],
+            **learning.numbers,
+        },
+    )
+
+
+def _cost(costs: dict[str, Any], name: str) -> float:
+    return float(costs["microseconds"][name][costs["transitions"].index(PLAN_SIZE)])
+
+
+def _table(costs: dict[str, Any]) -> Table:
+    heads = ["", *(f"N = {size:,}" for size in costs["transitions"])]
+    rows = [[name, *(f"{each:,.0f}" for each in times)] for name, times in costs["microseconds"].items()]
+    return Table("Microseconds of one trace computation over N transitions.", heads, rows)
+
+
+def _chart(costs: dict[str, Any]) -> Chart:
+    lines = [Line(name, costs["transitions"], y, y, y) for name, y in costs["microseconds"].items()]
+    return Chart("transitions in the plan, N", "microseconds", lines, logarithmic=True)
+
+
+EXPERIMENT = Experiment(
+    name="trace-computations",
+    title="Trajectory-centric planning, n-step and kernel-based RL, two coins",
+    claims=(
+        Claim(
+            "Fig. 4",
+            "With the n-step trace computation, EVA is significantly worse than the baseline.",
+            "Of the final return: holds if n-step is below DQN beyond doubt; in part if the estimate is.",
+        ),
+        Claim(
+            "Fig. 4",
+            "The standard trace computation is as good as, if not better than, kernel-based RL.",
+            "Of the final return: holds if trajectory-centric planning is beyond doubt not below kernel-based RL by 5% "
+            "of the optimal return; in part if so by the estimate.",
+        ),
+        Claim(
+            "Section 5.2",
+            "Kernel-based RL is much more costly.",
+            "Holds if it takes at least 10 times as long for a plan of the paper's size (M T = 500 transitions); in "
+            "part if at least twice.",
+        ),
+    ),
+    arms=arms,
+    judge=judge,
+    measure=measure,
+)

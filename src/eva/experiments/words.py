@@ -1,0 +1,107 @@
+"""Numbers in words and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eva.experiments.definition import Table
+from eva.report.curves import FINAL_SHARE, Task
+from eva.report.measures import Comparison, Estimate, Measures
+from eva.report.verdict import number
+
+DIGITS = 4  # of what summary.json says: the rest may change from one machine to the next
+
+
+def told(estimate: Estimate) -> str:
+    """Return an estimate with its interval, for a sentence."""
+    return f"{number(estimate.value)} (95% interval {number(estimate.low)} to {number(estimate.high)})"
+
+
+def gained(estimate: Estimate) -> str:
+    """Return a difference with its interval."""
+    ends = f"{_signed(estimate.low)} to {_signed(estimate.high)}"
+    return f"{_signed(estimate.value)} (95% interval {ends})"
+
+
+def share(estimate: Estimate) -> str:
+    """Return a share of the data with its interval."""
+    ends = f"{_percent(estimate.low)} to {_percent(estimate.high)}"
+    return f"{_percent(estimate.value)} (95% interval {ends})"
+
+
+def seeds(count: int) -> str:
+    """Return what intervals are taken over."""
+    return f"bootstrap over {count} seed{'s' * (count > 1)} of each"
+
+
+def plain(content: Any) -> Any:
+    """Return nested content as JSON types: numbers rounded, null for what was never reached."""
+    if isinstance(content, dict):
+        return {str(key): plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    if isinstance(content, float):
+        return round(content, DIGITS) + 0.0 if math.isfinite(content) else None
+    return content
+
+
+def measures_table(task: Task, measures: Mapping[str, Measures]) -> Table:
+    """Return what was measured of each arm of a task."""
+    best = "" if task.optimum is None else f" The optimal return is {number(task.optimum)}."
+    caption = (
+        f"{_capital(task.name)}: mean over seeds, and its 95% bootstrap interval. Final: the episodes that finished in "
+        f"the last {FINAL_SHARE:.0%} of the transitions.{best}"
+    )
+    rows = [
+        [name, str(len(each.seeds)), brief(each.final), brief(each.area), _each(each.finals)]
+        for name, each in measures.items()
+    ]
+    return Table(caption, ["", "seeds", "final return", "mean return over training", "final return of each seed"], rows)
+
+
+def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures: Mapping[str, Measures]) -> Table:
+    """Return how each arm of a task compares with the first."""
+    baseline = next(iter(comparisons))
+    heads = ["", "final return", "mean return over training", f"share of {baseline}'s data", "seeds that reach it"]
+    rows = []
+    for name, each in comparisons.items():
+        gains = [] if name == baseline else [_difference(gain) for gain in (each.final_gain, each.area_gain)]
+        reached = f"{each.num_reached} of {len(measures[name].seeds)}"
+        rows.append([name, *(gains or ["", ""]), _percentages(each.data_share), reached])
+    caption = (
+        f"{_capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
+        f"mean learning curve first reaches {baseline}'s final return."
+    )
+    return Table(caption, heads, rows)
+
+
+def brief(estimate: Estimate) -> str:
+    """Return an estimate with its interval, for a table."""
+    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+
+
+def _difference(gain: Estimate) -> str:
+    return f"{_signed(gain.value)} ({_signed(gain.low)} to {_signed(gain.high)})"
+
+
+def _percentages(estimate: Estimate) -> str:
+    return f"{_percent(estimate.value)} ({_percent(estimate.low)} to {_percent(estimate.high)})"
+
+
+def _each(values: Sequence[float]) -> str:
+    return ", ".join(number(value) for value in values)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _signed(value: float) -> str:
+    text = number(value)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}" if math.isfinite(value) else "not reached"

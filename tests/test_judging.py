@@ -1,0 +1,291 @@
+"""Known learning curves get the verdicts and numbers worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eva.experiments.catalogue import experiment
+from eva.experiments.command import write_page
+from eva.experiments.definition import jobs_of
+from eva.experiments.evidence import Evidence
+from eva.experiments.maze import DQN, compare_arms, measure_arms
+from eva.experiments.records import Records
+from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices
+from eva.experiments.trace_computations import COSTS
+from eva.report.measures import Estimate
+from eva.runs.jobs import Job
+from tests.synthetic import LOW, Learned, Played, World, nothing_played, write_run
+
+WINDOW = 0.05
+
+
+@pytest.fixture
+def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing: most of these tests are about numbers."""
+    monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
+    monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
+    monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")
+
+
+pytestmark = pytest.mark.usefixtures("_no_pictures")
+
+
+def weight(job: Job) -> float:
+    return job.config.eva.nonparametric_weight
+
+
+def prepared(tmp_path: Path, name: str, world: World, played: Played = nothing_played) -> Records:
+    """Return the records of an experiment all of whose runs are finished."""
+    records = Records(tmp_path, name)
+    for job in jobs_of(experiment(name).arms()):
+        write_run(job, records.folder / job.directory, world, played)
+    return records
+
+
+def judged(tmp_path: Path, name: str, world: World, played: Played = nothing_played) -> dict[str, Any]:
+    """Judge known runs; returns what summary.json says, after a look at the page."""
+    records = prepared(tmp_path, name, world, played)
+    if name == "trace-computations":
+        microseconds = {"TCP": [200.0], "n-step": [300.0], "KBRL": [4000.0]}
+        costs = {"transitions": [500], "microseconds": microseconds}
+        (records.folder.parent / COSTS).write_text(json.dumps(costs))
+    told = write_page(experiment(name), experiment(name).arms(), records)
+    folder = tmp_path / name
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    page = (folder / "README.md").read_text()
+    for figure in summary["figures"]:
+        assert f"({figure}.svg)" in page
+        assert (folder / f"{figure}.svg").read_bytes().startswith(b"<?xml")
+        assert (folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    for finding in summary["findings"]:
+        assert f"## {finding['verdict'].capitalize()}: {finding['claim']}" in page
+        assert finding["measured"] in page
+        assert finding["verdict"] in told.lower()
+    assert ("has not been tested" in page) == ("does not hold" in verdicts(summary))
+    return summary
+
+
+def verdicts(summary: dict[str, Any]) -> list[str]:
+    return [finding["verdict"] for finding in summary["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "above", "below"),
+    [
+        (Estimate(1, 0.5, 2), "holds", "does not hold"),
+        (Estimate(1, -0.5, 2), "holds in part", "does not hold"),
+        (Estimate(-1, -2, 0.5), "does not hold", "holds in part"),
+        (Estimate(-1, -2, -0.5), "does not hold", "holds"),
+        (Estimate(0, 0, 0), "does not hold", "does not hold"),
+    ],
+)
+def test_above_and_below(estimate: Estimate, above: str, below: str) -> None:
+    assert is_above(estimate) == above
+    assert is_below(estimate) == below
+    shifted = Estimate(estimate.value + 3, estimate.low + 3, estimate.high + 3)
+    assert is_above(shifted, 3) == above
+    assert is_below(shifted, 3) == below
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (Estimate(0.55, 0.5, 0.6), "holds"),
+        (Estimate(0.55, 0.5, 0.61), "holds in part"),
+        (Estimate(0.9, 0.8, math.inf), "holds in part"),
+        (Estimate(1.0, 0.8, math.inf), "does not hold"),
+        (Estimate(math.inf, 0.4, math.inf), "does not hold"),
+    ],
+)
+def test_suffices(share: Estimate, expected: str) -> None:
+    assert suffices(share) == expected
+
+
+def test_rises_and_saturates() -> None:
+    up, perhaps, down = Estimate(1, 0.5, 2), Estimate(1, -0.5, 2), Estimate(-1, -2, 0)
+    assert rises([up, perhaps], up) == "holds"
+    assert rises([up, down], up) == "holds in part"
+    assert rises([up, up], perhaps) == "holds in part"
+    assert rises([up, up], down) == "does not hold"
+    assert saturates(up, down) == "holds"
+    assert saturates(up, Estimate(0.2, -0.1, 0.5)) == "holds"
+    assert saturates(up, Estimate(0.2, 0.1, 0.5)) == "holds in part"
+    assert saturates(perhaps, down) == "holds in part"
+    assert saturates(up, perhaps) == "does not hold"
+    assert saturates(down, down) == "does not hold"
+
+
+def test_a_claim_of_two_halves() -> None:
+    order = ["does not hold", "holds in part", "holds"]
+    table = [[both(first, second) for second in order] for first in order]  # type: ignore[arg-type]
+    assert table == [
+        ["does not hold", "does not hold", "holds in part"],
+        ["does not hold", "holds in part", "holds in part"],
+        ["holds in part", "holds in part", "holds"],
+    ]
+
+
+def test_measures_are_those_of_the_curves(tmp_path: Path) -> None:
+    """DQN is up after 70% of its run, EVA after 50%, and one of its seeds never gets as high."""
+
+    def world(job: Job) -> Learned:
+        if weight(job) == 0:
+            return Learned(0.5, 0.7)
+        return Learned(0.4 if job.config.seed == 4 else 1.0, 0.5)
+
+    records = prepared(tmp_path, "maze-two-coins", world)
+    (task,) = Evidence(experiment("maze-two-coins").arms(), records).tasks
+    measures, comparison = measure_arms(task)["EVA, weight 0.4"], compare_arms(task)["EVA, weight 0.4"]
+    assert measures.seeds == (0, 1, 2, 3, 4)
+    assert measures.finals == pytest.approx((1.0, 1.0, 1.0, 1.0, 0.4))
+    assert measures.final.value == pytest.approx(0.88)
+    assert measures.final.low <= 0.76 + 1e-9 < 0.88 < measures.final.high <= 1.0
+    # LOW for half of the time, a rise over one window, then up: the mean of seeds 0 to 3.
+    expected = 0.5 * LOW + WINDOW * (LOW + 1.0) / 2 + (0.5 - WINDOW) * 1.0
+    assert measures.areas[0] == pytest.approx(expected, abs=0.01)
+    assert comparison.final_gain.value == pytest.approx(0.38)
+    assert comparison.num_reached == 4
+    # The mean of the five curves rises from -1 to 0.88 over one window and meets 0.5 after 1.5 / 1.88 of it.
+    assert comparison.data_share.value == pytest.approx(0.5 + WINDOW * 1.5 / 1.88, abs=0.006)
+    assert compare_arms(task)[DQN].data_share.value == pytest.approx(0.7 + WINDOW, abs=0.006)
+    assert compare_arms(task)[DQN].final_gain == Estimate(0.0, 0.0, 0.0)
+
+
+def test_the_first_lucky_episodes_do_not_count(tmp_path: Path) -> None:
+    records = prepared(tmp_path, "maze-two-coins", lambda job: Learned(0.5, 0.7))
+    for path in records.folder.rglob("weight-0.4/*/episodes.csv"):
+        header, _, rest = path.read_text().partition("\n")
+        first, _, others = rest.partition("\n")
+        path.write_text(f"{header}\n{first.replace(str(LOW), '9.0')}\n{others}")
+    (task,) = Evidence(experiment("maze-two-coins").arms(), records).tasks
+    assert compare_arms(task)["EVA, weight 0.4"].data_share.value > 0.7
+
+
+@pytest.mark.parametrize(
+    ("after", "high", "expected"),
+    [(0.5, 0.9, "holds"), (0.7, 0.9, "holds in part"), (0.5, 0.5, "does not hold")],
+)
+def test_one_coin_data(after: float, high: float, expected: str, tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        return Learned(0.8 + 0.01 * job.config.seed, 0.75) if weight(job) == 0 else Learned(high, after)
+
+    summary = judged(tmp_path, "maze-one-coin", world)
+    assert verdicts(summary)[0] == expected
+    share = summary["numbers"]["tasks"]["one coin"]["arms"]["EVA, weight 0.4"]["against DQN"]["data_share"]["value"]
+    assert share == (None if high == 0.5 else pytest.approx(after + WINDOW, abs=0.01))
+    assert ("not reached" in summary["findings"][0]["measured"]) == (high == 0.5)
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ((0.8, 0.7, 0.6, 0.5, 0.4), "holds"),
+        ((0.8, 0.4, 0.5, 0.45, 0.3), "holds in part"),
+        ((0.8, 0.4, 0.4, 0.4, 0.4), "does not hold"),
+    ],
+)
+def test_one_coin_weights(after: tuple[float, ...], expected: str, tmp_path: Path) -> None:
+    by_weight = dict(zip((0.0, 0.2, 0.4, 0.6, 0.8), after, strict=True))
+    summary = judged(tmp_path, "maze-one-coin", lambda job: Learned(0.9, by_weight[weight(job)]))
+    assert verdicts(summary)[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ((0.75, 0.6, 0.4, 0.4), ["holds", "holds"]),
+        ((0.75, 0.6, 0.4, 0.2), ["holds", "does not hold"]),
+        ((0.4, 0.5, 0.6, 0.6), ["holds in part", "does not hold"]),
+    ],
+)
+def test_two_coins(after: tuple[float, ...], expected: list[str], tmp_path: Path) -> None:
+    by_weight = dict(zip((0.0, 0.2, 0.4, 0.8), after, strict=True))
+    assert verdicts(judged(tmp_path, "maze-two-coins", lambda job: Learned(1.8, by_weight[weight(job)]))) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_step", "kbrl", "expected"),
+    [
+        (0.5, 1.7, ["holds", "holds", "holds"]),
+        (1.6, 1.85, ["does not hold", "does not hold", "holds"]),
+    ],
+)
+def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        finals = {"tcp": 1.7, "n-step": n_step, "kbrl": kbrl}
+        return Learned(1.5 if weight(job) == 0 else finals[job.config.eva.trace])
+
+    summary = judged(tmp_path, "trace-computations", world)
+    assert verdicts(summary) == expected
+    assert "takes 20 times as long: 4,000 against 200 microseconds" in summary["findings"][2]["measured"]
+
+
+@pytest.mark.parametrize(
+    ("annealed", "alone", "expected"),
+    [(0.9, 0.88, "holds"), (0.9, 0.5, "holds in part"), (0.5, 0.5, "does not hold")],
+)
+def test_consolidation(annealed: float, alone: float, expected: str, tmp_path: Path) -> None:
+    def is_annealed(job: Job) -> bool:
+        return job.config.eva.anneal_start_transitions is not None
+
+    def played(job: Job, occasion: int, weight: float, _: int) -> float:
+        return alone if is_annealed(job) and occasion == 1 and weight == 0 else 0.9
+
+    summary = judged(tmp_path, "consolidation", lambda job: Learned(annealed if is_annealed(job) else 0.9), played)
+    assert verdicts(summary) == [expected]
+    assert summary["numbers"]["against_before"]["value"] == pytest.approx(alone - 0.9)
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((0.0, 0.5, 1.0, 1.0, 1.0, 0.5), ["holds", "holds"]),
+        ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), ["holds", "does not hold"]),
+        ((0.0, 0.0, -0.1, -0.1, -0.2, -0.3), ["does not hold", "does not hold"]),
+    ],
+)
+def test_single_episodes(gains: tuple[float, ...], expected: list[str], tmp_path: Path) -> None:
+    by_weight = dict(zip((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), gains, strict=True))
+
+    def played(job: Job, _: int, weight: float, episode: int) -> float:
+        return by_weight[weight] + 0.1 * job.config.seed + 0.5 * (episode % 3)  # the same start, the same difficulty
+
+    summary = judged(tmp_path, "maze-single-episode", lambda _: Learned(2.0), played)
+    assert verdicts(summary) == expected
+    assert summary["numbers"]["gain"]["value"] == pytest.approx(by_weight[0.4])
+    assert summary["numbers"]["gain"]["low"] == pytest.approx(by_weight[0.4]), "differences are taken pair by pair"
+    assert "200 episodes for each of 3 networks" in summary["findings"][0]["certainty"]
+
+
+def test_the_best_of_the_search_is_chosen_and_compared_with_the_presets(tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        learner = job.config.learner
+        lucky = job.config.seed == 1_000 and learner.learning_rate == 5e-4
+        best = (learner.learning_rate, learner.target_period_updates) == (1e-3, 20)
+        return Learned(0.7 if best else 0.8 if lucky else 0.3)
+
+    summary = judged(tmp_path, "maze-tuning", world)
+    assert summary["numbers"]["chosen"] == {"learning_rate": 0.001, "target_period_updates": 20}
+    assert "0.70 over 2 seeds. The presets have 0.0005 and 50 instead." in summary["outcome"]
+
+
+def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
+    summary = judged(tmp_path, "maze-two-coins", lambda _: Learned(1.8))
+    assert summary["runs"] == {
+        "number": 20,
+        "seeds": [0, 1, 2, 3, 4],
+        "transitions": 3_000_000,
+        "hours": 2.0,
+        "commits": {"c0ffeec0ffee": 20},
+        "machines": {"a processor, 2 cores": 20},
+        "torch": {"2.13.0": 20},
+        "dates": ["2026-01-02"],
+    }
+    page = (tmp_path / "maze-two-coins" / "README.md").read_text()
+    assert "20 runs, 3,000,000 transitions, 2.0 hours of one thread each; seeds 0, 1, 2, 3, 4; 2026-01-02." in page
+    assert "eva experiment maze-two-coins" in page
