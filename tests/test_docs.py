@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -15,11 +16,16 @@ from typing import Any
 
 import pytest
 
+import eva.experiments.command
 import eva.report.pages
 import eva.runs.evaluate
 import eva.runs.loop
 from eva.cli import main
 from eva.config import Config
+from eva.experiments.catalogue import EXPERIMENTS
+from eva.experiments.evidence import Evidence
+from eva.experiments.page import contents
+from eva.experiments.records import Records
 from eva.schema import flatten, from_dict
 
 ROOT = Path(__file__).parents[1]
@@ -176,16 +182,17 @@ def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(
         eva.report.pages, "write_report", lambda *_: done.append("report") or SimpleNamespace(verdict="", html="")
     )
+    monkeypatch.setattr(eva.experiments.command, "run_experiment", lambda *_: done.append("experiment") or "")
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
     assert calls or document.name == "api.md"
     for arguments in calls:
-        assert arguments[0] in {"train", "evaluate", "report", "presets"}, "stub this command above"
+        assert arguments[0] in {"train", "evaluate", "experiment", "report", "presets"}, "stub this command above"
         if "--config" in arguments:
             file = Path(arguments[arguments.index("--config") + 1])
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(Config().to_json())
         assert main(arguments) == 0, arguments
-    assert done == [arguments[0] for arguments in calls if arguments[0] != "presets"]
+    assert done == [call[0] for call in calls if call[0] != "presets" and "--list" not in call]
 
 
 @EACH_DOCUMENT
@@ -216,6 +223,24 @@ def test_the_configuration_page_is_generated_and_complete() -> None:
     assert {row[0].strip("`") for row in rows} == FIELDS
     assert len(rows) == len(FIELDS)
     assert all(len(row) == 4 and all(row) for row in rows)
+
+
+def test_the_results_page_is_generated() -> None:
+    page = runpy.run_path(str(ROOT / "docs" / "generate_results.py"))["page"]()
+    assert (ROOT / "docs" / "results.md").read_text() == page, "stale: run python docs/generate_results.py"
+    rows = [line for line in page.splitlines() if line.startswith(("| Fig", "| Section"))]
+    assert len(rows) == sum(len(each.claims) for each in EXPERIMENTS.values())
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if (ROOT / "results" / name / "summary.json").exists()])
+def test_results_are_what_their_runs_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eva.report.plots._saved", lambda *_: b"")
+    each, records = EXPERIMENTS[name], Records(ROOT / "results", name)
+    evidence = Evidence(each.arms(), records)
+    judged = contents(each, each.judge(evidence), evidence.runs)
+    for file, content in judged.items():
+        there = (ROOT / "results" / name / file).read_bytes()
+        assert there == content or file.endswith((".svg", ".png")), f"stale: run eva experiment {name}"
 
 
 def test_every_page_of_the_docs_can_be_reached() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from eva.errors import UserError
 from eva.experiments.definition import Arm, Experiment, jobs_of
 from eva.experiments.evidence import Evidence
-from eva.experiments.page import readme, summary
+from eva.experiments.page import contents
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
 from eva.files import write_whole
@@ -64,18 +64,12 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
 
 def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records) -> str:
     """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
+    folder = records.folder.parent
     if experiment.measure is not None:
-        experiment.measure(records.folder.parent)
+        experiment.measure(folder)
     evidence = Evidence(arms, records)
     judgement = experiment.judge(evidence)
-    folder = records.folder.parent
-    contents = {
-        "README.md": readme(experiment, judgement, evidence.runs).encode(),
-        "summary.json": summary(experiment, judgement, evidence.runs).encode(),
-    }
-    for name, (svg, png) in judgement.figures.items():
-        contents |= {f"{name}.svg": svg, f"{name}.png": png}
-    for name, content in contents.items():
+    for name, content in contents(experiment, judgement, evidence.runs).items():
         write_whole(folder / name, content)
     found = zip(experiment.claims, judgement.findings, strict=True)
     verdicts = [f"{finding.verdict.capitalize()}: {claim.text}" for claim, finding in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from eva.config import LearnerConfig
+from eva.config import ExplorationConfig, LearnerConfig
 from eva.experiments.definition import Arm, Experiment, Judgement
 from eva.experiments.evidence import Evidence
 from eva.experiments.maze import maze_job, measure_arms, numbers
@@ -58,10 +58,19 @@ def _label(rate: float, period: int) -> str:
 
 
 def _job(seed: int, rate: float, period: int) -> Job:
-    """Return one point of the search. What is searched for is given here: presets follow the search, not it them."""
-    config = maze_job(1, 60_000, seed, 0.0).config
-    learner = replace(config.learner, learning_rate=rate, target_period_updates=period)
-    return Job(Path("maze-tuning", f"rate-{rate:g}-target-{period}", f"seed-{seed}"), replace(config, learner=learner))
+    """Return one point of the search; its learner is spelt out, since presets follow the search and not it them."""
+    learner = LearnerConfig(
+        batch_size=48,
+        learning_rate=rate,
+        learning_rate_end=None,
+        learning_rate_decay_updates=0,
+        target_period_updates=period,
+        learning_starts_transitions=1_000,
+        update_period_steps=1,
+    )
+    exploration = ExplorationConfig(epsilon_start=1.0, epsilon_end=0.1, epsilon_decay_transitions=10_000)
+    config = replace(maze_job(1, 60_000, seed, 0.0).config, learner=learner, exploration=exploration)
+    return Job(Path("maze-tuning", f"rate-{rate:g}-target-{period}", f"seed-{seed}"), config)
 
 
 def _presets_agree(rate: float, period: int) -> str:

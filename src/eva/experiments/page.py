@@ -20,6 +20,17 @@ _BOOTSTRAP = (
 _UNTESTED = "Why it does not hold has not been tested."
 
 
+def contents(experiment: Experiment, judgement: Judgement, runs: Sequence[RunRecord]) -> dict[str, bytes]:
+    """Return the files of an experiment's folder, by name."""
+    files = {
+        "README.md": readme(experiment, judgement, runs).encode(),
+        "summary.json": summary(experiment, judgement, runs).encode(),
+    }
+    for name, (svg, png) in judgement.figures.items():
+        files |= {f"{name}.svg": svg, f"{name}.png": png}
+    return files
+
+
 def summary(experiment: Experiment, judgement: Judgement, runs: Sequence[RunRecord]) -> str:
     """Return the text of summary.json."""
     findings = [
