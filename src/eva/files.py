@@ -22,15 +22,22 @@ def refusing_kindly(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path} ({reason}): choose another place or make room.") from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: to a draft beside it, which then takes its name."""
+@contextmanager
+def drafting(path: Path) -> Iterator[Path]:
+    """Let a file be written whole or not at all: to a draft beside it, which then takes its name."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with refusing_kindly(path):
         try:
-            draft.write_bytes(content)
+            yield draft
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    with drafting(path) as draft:
+        draft.write_bytes(content)
 
 
 def packed(path: Path) -> Path:

@@ -14,15 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-from safetensors.torch import save
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import save_file
 
 from eva.agent.eva import EVAAgent
 from eva.config import NOT_IDENTITY, Config
 from eva.errors import UserError
-from eva.files import refusing_kindly, write_whole
+from eva.files import drafting, refusing_kindly, write_whole
 from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
+from eva.runs.state import pack
 from eva.schema import flatten
 from eva.types import State
 
@@ -148,10 +150,10 @@ class RunDirectory:
 
     def finish(self, agent: EVAAgent) -> None:
         """Save what was learned and what is remembered, and mark the run as finished."""
-        policy = {name: value.cpu().contiguous() for name, value in agent.learner.network.state_dict().items()}
-        memory = {name: torch.as_tensor(value).cpu() for name, value in agent.replay.get_state().items()}
-        write_whole(self.path / "policy.safetensors", save(policy))
-        write_whole(self.path / "memory.safetensors", save(memory))
+        policy, _ = pack(agent.learner.network.state_dict())
+        memory, _ = pack(agent.replay.get_state())
+        _save_arrays(self.path / "policy.safetensors", policy)
+        _save_arrays(self.path / "memory.safetensors", memory)
         self._write_status("finished", agent.transitions)
 
     def stop(self, step: int) -> None:
@@ -183,6 +185,18 @@ class RunDirectory:
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
         write_whole(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays to a safetensors file; they are not copied."""
+    with drafting(path) as draft:
+        try:
+            save_file(arrays, draft)
+        except SafetensorError as error:  # it quotes what the system said
+            code = re.search(r"os error (\d+)", str(error))
+            if code is None:
+                raise
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
 def _finite_or_none(value: float | None) -> float | None:
