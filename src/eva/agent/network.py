@@ -79,8 +79,8 @@ class QNetwork(nn.Module):
             return observations.float().flatten(start_dim=1)
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
-        pixels = observations.to(torch.float32, memory_format=torch.channels_last)
-        return pixels / 255 if observations.dtype == torch.uint8 else pixels
+        pixels = observations.contiguous(memory_format=torch.channels_last)
+        return pixels / 255 if pixels.dtype == torch.uint8 else pixels.float()  # bytes become float32 in one pass
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:
