@@ -13,6 +13,7 @@ import torch
 
 from benchmarks.alternating import microseconds
 from eva.agent.exploration import LinearSchedule
+from eva.agent.frames import WholeObservations
 from eva.agent.priorities import Priorities
 from eva.agent.replay import STEP, ReplayBuffer
 
@@ -66,7 +67,8 @@ def priorities(size: int) -> Priorities:
 
 def full_memory(size: int, priorities: Priorities | None) -> ReplayBuffer:
     """Return a memory of one environment, without observations."""
-    memory = ReplayBuffer(size, 1, None, np.dtype(np.uint8), 1, torch.device("cpu"), priorities)
+    nothing = WholeObservations(0, (0,), np.dtype(np.uint8))
+    memory = ReplayBuffer(size, 1, nothing, 1, torch.device("cpu"), priorities)
     state = memory.get_state() | {"kinds": np.full(size, STEP), "lane_counts": np.array([size])}
     if priorities is not None:
         complete = np.arange(size) < size - 1

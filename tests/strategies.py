@@ -11,6 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 from eva.agent.exploration import LinearSchedule
+from eva.agent.frames import WholeObservations
 from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.types import Floats, Trajectories
@@ -133,8 +134,7 @@ class MemoryCase:
         self.replay = ReplayBuffer(
             capacity,
             num_environments,
-            (1,),
-            np.dtype(np.int32),
+            WholeObservations(capacity, (1,), np.dtype(np.int32)),
             EMBEDDING_SIZE,
             CPU,
             priorities if prioritised else None,

@@ -186,13 +186,15 @@ def test_a_closing_slot_is_the_last_state_of_its_episode() -> None:
     for lane in (1, 3):
         slot = lane * agent.replay.lane_capacity + 2
         assert agent.replay.kinds[slot] == CLOSING
-        assert np.array_equal(agent.replay.observations[slot], outcome.last_observations[lane])
+        stored, following = agent.replay.observations_at(np.array([slot, slot + 1]))
+        assert np.array_equal(stored, outcome.last_observations[lane])
         torch.testing.assert_close(agent.replay.embeddings[slot], h[lane])
         assert agent.replay.discounts[slot - 1] == np.float32(0.99)  # what was cut off is bootstrapped
-        assert np.array_equal(agent.replay.observations[slot + 1], outcome.observations[lane])
+        assert np.array_equal(following, outcome.observations[lane])
     terminated = 2 * agent.replay.lane_capacity + 1
     assert agent.replay.discounts[terminated] == 0.0
-    assert np.array_equal(agent.replay.observations[terminated + 1], outcome.observations[2])
+    (following,) = agent.replay.observations_at(np.array([terminated + 1]))
+    assert np.array_equal(following, outcome.observations[2])
 
 
 @BOTH_SIZES

@@ -40,9 +40,9 @@ HEAVY = {
     "matplotlib": {"report/plots.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
     "tyro": {"cli.py"},
-    "zstandard": {"runs/chunks.py"},
+    "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
-AGENT_PACKAGES = {"numpy", "torch"}
+AGENT_PACKAGES = {"numpy", "torch", "zstandard"}
 
 
 def _imports(path: Path) -> list[str]:

@@ -316,7 +316,7 @@ def test_a_truncation_needs_the_state_that_it_cut_off() -> None:
 def test_an_adjuster_of_ones_own_keeps_no_observations() -> None:
     with pytest.raises(eva.UserError, match="leave remembered_values at 'stored'"):
         Stream(replace(SMALL, remembered_values="recomputed"))
-    assert Stream(SMALL).adjuster.memory.observations.size == 0
+    assert Stream(SMALL).adjuster.memory.get_state()["observations"].size == 0
 
 
 @pytest.mark.parametrize("value_buffers", ["shared", "per-environment"])

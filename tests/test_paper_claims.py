@@ -340,9 +340,9 @@ def test_a_state_never_finds_itself() -> None:
     def searched(found: tuple[np.ndarray, np.ndarray], *_: Any) -> None:
         slots, squared_distances = found
         assert (squared_distances > 0).all()
-        for seen, mine in zip(agent.replay.observations[slots], present[-1], strict=True):
-            assert not (seen == mine).all(axis=-1).any()
-        newest = agent.replay.observations[agent.replay.index.born.argmax()]
+        for row, mine in zip(slots, present[-1], strict=True):
+            assert not (agent.replay.observations_at(row) == mine).all(axis=-1).any()
+        newest = agent.replay.observations_at(agent.replay.index.born.argmax(keepdims=True))
         stored.append(agent.replay.lane_counts.tolist())
         assert not (newest == present[-1]).all(axis=-1).any()
 
@@ -446,7 +446,7 @@ def test_remembered_values_and_keys_are_of_one_embedding(remembered_values: str)
 
     @torch.no_grad()
     def kept(_: int, keys: torch.Tensor, q_np: np.ndarray, slots: np.ndarray) -> None:
-        stored, now = replay.embeddings[slots], network(torch.from_numpy(replay.observations[slots]))[1]
+        stored, now = replay.embeddings[slots], network(torch.from_numpy(replay.observations_at(slots)))[1]
         aged.append((stored - now).abs().max().item())
         expected = stored if remembered_values == "stored" else now
         torch.testing.assert_close(keys, expected, rtol=1e-5, atol=1e-6)

@@ -193,7 +193,7 @@ def test_p6_keys_are_stored_or_recomputed_but_the_search_is_among_the_stored(rem
     case, (buffer,) = planned(config)
     (slots,) = case.memory.replay.search(case.query, 2)[0]
     stored = case.memory.replay.embeddings[slots]
-    recomputed = case.network(torch.tensor(case.memory.replay.observations[slots]))[1]
+    recomputed = case.network(torch.tensor(case.memory.replay.observations_at(slots)))[1]
     assert not torch.equal(stored, recomputed)
     assert torch.equal(buffer.index.keys[: len(buffer)], stored if remembered_values == "stored" else recomputed)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.eva import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.frames import WholeObservations, bytes_per_observation
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
 from eva.agent.planner import Planner
@@ -28,7 +29,7 @@ from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.memory import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
-from eva.variants import remembered_values, trace
+from eva.variants import observation_store, remembered_values, trace
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
@@ -135,17 +136,21 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
 
 def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
     """Return an empty replay buffer, or say that it would not fit into memory."""
-    capacity, embedding_size = config.replay.replay_capacity, config.network.embedding_size
-    bytes_per_slot = ReplayBuffer.bytes_per_slot(spec.observation_shape, spec.observation_dtype, embedding_size)
-    check_memory(capacity, bytes_per_slot + config.replay.prioritised * Priorities.BYTES_PER_SLOT)
+    replay, embedding_size = config.replay, config.network.embedding_size
+    check_memory(
+        replay.replay_capacity,
+        bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, replay.frames)
+        + ReplayBuffer.bytes_per_slot(embedding_size)
+        + replay.prioritised * Priorities.BYTES_PER_SLOT,
+        ", or choose --replay.frames compressed" if spec.num_stacked > 1 and replay.frames == "raw" else "",
+    )
     return ReplayBuffer(
-        capacity,
+        replay.replay_capacity,
         spec.num_environments,
-        spec.observation_shape,
-        spec.observation_dtype,
+        observation_store(replay, spec),
         embedding_size,
         device,
-        _priorities(config.replay) if config.replay.prioritised else None,
+        _priorities(replay) if replay.prioritised else None,
     )
 
 
@@ -220,9 +225,9 @@ def make_adjuster(
         learner=LearnerConfig(discount=discount),
         eva=config,
     )
-    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot((0,), np.dtype(np.uint8), embedding_size))
-    place = resolve_device(device)
-    memory = ReplayBuffer(memory_capacity, num_environments, None, np.dtype(np.uint8), embedding_size, place)
+    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot(embedding_size))
+    nothing = WholeObservations(0, (0,), np.dtype(np.uint8))
+    memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, resolve_device(device))
     return build_adjuster(config, memory, values, None, num_actions, discount)
 
 

@@ -91,6 +91,8 @@ class ReplayConfig:
 
     replay_capacity: Count = 50_000
     """States stored, over all environments (paper: 50K in the maze)."""
+    frames: Literal["raw", "compressed"] = "compressed"
+    """How frames are kept where observations are stacks of them: as they are, or without loss in zstd (P70, P71)."""
     prioritised: bool = False
     """Draw the learner's batches by priority instead of uniformly (Schaul et al., 2016; P75). EVA plans as ever."""
     priority_exponent: Share = 0.6

@@ -36,7 +36,7 @@ class EnvironmentSpec:
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype[Any]
     reward_bound: float | None = None  # no reward is larger in absolute value, where that is known
-    num_stacked: int = 1  # frames stacked along the first axis, oldest first; a successor shares all but one
+    num_stacked: int = 1  # frames along the first axis, oldest first; before an episode's first: black ones or itself
 
 
 @dataclass(frozen=True)

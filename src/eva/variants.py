@@ -1,4 +1,4 @@
-"""The variants of planning that a config chooses between, as functions."""
+"""The variants that a config chooses between: of what is stored, and of planning."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from eva.agent.frames import CompressedFrames, ObservationStore, RawFrames, StackedObservations, WholeObservations
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.planner import Evaluate, Trace
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
-from eva.config import EVAConfig
-from eva.types import Floats, Ints, Trajectories
+from eva.config import EVAConfig, ReplayConfig
+from eva.types import EnvironmentSpec, Floats, Ints, Trajectories
+
+
+def observation_store(config: ReplayConfig, spec: EnvironmentSpec) -> ObservationStore:
+    """Return room for the observations of such environments: whole, or each frame once where they are stacks."""
+    shape, dtype, num_environments = spec.observation_shape, spec.observation_dtype, spec.num_environments
+    lane_capacity = config.replay_capacity // num_environments
+    if spec.num_stacked == 1:
+        return WholeObservations(num_environments * lane_capacity, shape, dtype)
+    make_frames = RawFrames if config.frames == "raw" else CompressedFrames
+    return StackedObservations(num_environments, lane_capacity, shape, dtype, make_frames)
 
 
 def trace(config: EVAConfig) -> Trace:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from eva.agent.frames import ObservationStore
 from eva.agent.neighbours import NeighbourIndex
 from eva.agent.priorities import Priorities
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
@@ -29,8 +27,7 @@ class ReplayBuffer:
     Args:
         replay_capacity: Slots in all; each environment gets an equal share.
         num_environments: E.
-        observation_shape: Of one observation; None stores no observations (embeddings suffice to search and plan).
-        observation_dtype: Of one observation.
+        store: Keeps the observations.
         embedding_size: D.
         device: Where embeddings live and batches go: the network's device.
         priorities: Of so many slots; None draws uniformly.
@@ -40,16 +37,14 @@ class ReplayBuffer:
         self,
         replay_capacity: int,
         num_environments: int,
-        observation_shape: tuple[int, ...] | None,
-        observation_dtype: np.dtype[Any],
+        store: ObservationStore,
         embedding_size: int,
         device: torch.device,
         priorities: Priorities | None = None,
     ) -> None:
         self.lane_capacity = replay_capacity // num_environments
         num_slots = self.lane_capacity * num_environments
-        shape = observation_shape if observation_shape is not None else (0,)
-        self.observations = np.zeros((num_slots, *shape), observation_dtype)
+        self.store = store
         self.actions = np.zeros(num_slots, np.int64)
         self.rewards = np.zeros(num_slots, np.float32)
         self.discounts = np.zeros(num_slots, np.float32)
@@ -63,11 +58,9 @@ class ReplayBuffer:
         self._stagings: dict[int, _Staging] = {}
 
     @staticmethod
-    def bytes_per_slot(
-        observation_shape: tuple[int, ...], observation_dtype: np.dtype[Any], embedding_size: int
-    ) -> int:
-        """Return the memory that one state takes: observation, embedding, and 31 bytes for all the rest."""
-        return math.prod(observation_shape) * observation_dtype.itemsize + 4 * embedding_size + 31
+    def bytes_per_slot(embedding_size: int) -> int:
+        """Return the memory that a state takes besides its observation: embedding, and 31 bytes for all the rest."""
+        return 4 * embedding_size + 31
 
     @property
     def complete(self) -> Bools:
@@ -96,16 +89,14 @@ class ReplayBuffer:
         """Store one transition of every environment: the state, what was done in it, and what came of it.
 
         Args:
-            observations: (E, ...), or None where the buffer stores none.
+            observations: (E, ...), or None where they are not kept (embeddings suffice to search and plan).
             actions: (E,)
             rewards: (E,)
             discounts: (E,) gamma, or 0 where terminated.
             terminated: (E,)
             embeddings: Of the observations, (E, D).
         """
-        slots = self._advance(self._lanes, embeddings)
-        if observations is not None:
-            self.observations[slots] = observations
+        slots = self._advance(self._lanes, observations, embeddings)
         self.actions[slots] = actions
         self.rewards[slots] = rewards
         self.discounts[slots] = discounts
@@ -114,15 +105,13 @@ class ReplayBuffer:
 
     def close(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> None:
         """Store the last state of the truncated episodes of `lanes`, (n,), so that they can be bootstrapped."""
-        slots = self._advance(lanes, embeddings)
-        if observations is not None:
-            self.observations[slots] = observations
+        slots = self._advance(lanes, observations, embeddings)
         self.kinds[slots] = CLOSING
 
     def get_state(self) -> State:
         """Return the whole memory by name; what is not here follows from it."""
         return {
-            "observations": self.observations,
+            **self.store.get_state(),
             "actions": self.actions,
             "rewards": self.rewards,
             "discounts": self.discounts,
@@ -135,7 +124,8 @@ class ReplayBuffer:
 
     def set_state(self, state: State) -> None:
         """Remember what `get_state` returned."""
-        for name in ("observations", "actions", "rewards", "discounts", "kinds", "lane_counts"):
+        self.store.set_state(state)
+        for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
             np.copyto(getattr(self, name), state[name])
         newest = self._slots(self._lanes, self.lane_counts - 1)
         complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
@@ -145,12 +135,15 @@ class ReplayBuffer:
         if self.priorities is not None:
             self.priorities.set_state(state)
 
-    def _advance(self, lanes: Ints, embeddings: Tensor) -> Ints:
-        """Take the next slot of each lane, which completes the one before it; returns the slots taken."""
+    def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
+        """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
         counts = self.lane_counts[lanes]
         newest, slots = self._slots(lanes, counts - 1), self._slots(lanes, counts)
-        self._set_complete(newest[self.kinds[newest] == STEP])
+        continues = self.kinds[newest] == STEP
+        self._set_complete(newest[continues])
         self.num_complete -= int(self.complete[slots].sum())
+        if observations is not None:
+            self.store.write(slots, observations, starts=~continues)
         self.index.write(slots, embeddings)
         if self.priorities is not None:
             self.priorities.remove(slots)
@@ -180,8 +173,14 @@ class ReplayBuffer:
         The result is valid until the next call of the same size.
         """
         if len(slots) not in self._stagings:
-            self._stagings[len(slots)] = _Staging(len(slots), self.observations, self._device)
-        return self._stagings[len(slots)].load(self.observations, slots)
+            self._stagings[len(slots)] = _Staging(len(slots), self.store, self._device)
+        return self._stagings[len(slots)].load(slots)
+
+    def observations_at(self, slots: Ints) -> Observations:
+        """Return a copy of the observations of `slots`, (n,), on the host, (n, ...)."""
+        observations = np.empty((len(slots), *self.store.shape), self.store.dtype)
+        self.store.read(slots, observations)
+        return observations
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
         """Find the complete transitions whose states are nearest to each query (the embedding when it was seen, P6).
@@ -267,19 +266,22 @@ class ReplayBuffer:
 
 
 class _Staging:
-    """Room for n observations on their way from the ring to the device."""
+    """Room for n observations on their way from the store to the device."""
 
-    def __init__(self, size: int, like: Observations, device: torch.device) -> None:
-        dtype = torch.from_numpy(like[:0]).dtype
+    def __init__(self, size: int, store: ObservationStore, device: torch.device) -> None:
+        dtype = torch.from_numpy(np.empty(0, store.dtype)).dtype
+        shape, memory_format = (size, *store.shape), store.memory_format
         cuda = device.type == "cuda"
-        self._host = torch.empty((size, *like.shape[1:]), dtype=dtype, pin_memory=cuda)
+        self._host = torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=cuda)
+        self._array = self._host.numpy()
+        self._store = store
         self._device = device
         self._copied = torch.cuda.Event() if cuda else None
 
-    def load(self, observations: Observations, slots: Ints) -> Tensor:
+    def load(self, slots: Ints) -> Tensor:
         if self._copied is not None:
             self._copied.synchronize()  # the previous copy must have left the pinned memory
-        np.take(observations, slots, axis=0, out=self._host.numpy(), mode="clip")  # "raise" would make a copy
+        self._store.read(slots, self._array)
         loaded = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record()
