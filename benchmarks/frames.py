@@ -1,0 +1,133 @@
+"""What the frames of Atari games cost, raw and compressed: memory for each state, time to store and to read them.
+
+The frames are those of random play, over and over until the memory is full. Each memory is filled in a process of its
+own and counts as what the process has grown by; it is filled twice, to see whether it grows again. Times are the
+processor's. With the argument `games`: bytes for each compressed frame in all games of the paper.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.alternating import microseconds
+from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
+from eva.agent.replay import ReplayBuffer
+from eva.envs.atari import AtariGame
+from eva.games import GAME_SETS
+from eva.types import Bools, Observations
+
+GAMES = ("pong", "breakout", "qbert")
+KINDS = {"raw": RawFrames, "compressed": CompressedFrames}
+CAPACITY, NUM_LANES, EMBEDDING_SIZE, BATCH_SIZE = 500_000, 4, 256, 48
+NUM_FRAMES = 20_000  # that differ
+NUM_FRAMES_OF_MANY = 4_000  # in each of all games
+ROUNDS, REPEATS = 15, 20
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if sys.argv[1:] == ["games"]:
+        sizes = {game: compressed_size(game) for game in GAME_SETS["paper-55"]}
+        for game in sorted(sizes, key=sizes.__getitem__):
+            print(
+                f"{game:20} {sizes[game]:6.0f} bytes, {84 * 84 / sizes[game]:5.1f} times smaller than raw", flush=True
+            )
+        return
+    print(f"{CAPACITY:,} states           GB   twice  bytes/state  us to append {NUM_LANES}")
+    for game in GAMES:
+        for kind in KINDS:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                once, twice, append = pool.apply(memory, (game, kind))
+            figures = f"{once / 1e9:8.2f} {twice / 1e9:7.2f} {once / CAPACITY:12.0f} {append:16.0f}"
+            print(f"{game:10} {kind:12} {figures}", flush=True)
+    print(f"us to read {BATCH_SIZE} transitions     raw  compressed")
+    for game in GAMES:
+        times = reading(game)
+        print(f"{game:24} {times['raw']:8.0f} {times['compressed']:11.0f}", flush=True)
+
+
+def memory(game: str, kind: str) -> tuple[int, int, float]:
+    """Return the bytes of a full memory, those after every state has been overwritten, and the time of an append."""
+    torch.set_num_threads(1)
+    frames, starts = play(game)
+    before = resident_bytes()
+    replay = empty(kind, CAPACITY)
+    begin = time.process_time()
+    fill(replay, frames, starts)
+    seconds = time.process_time() - begin
+    once = resident_bytes() - before
+    fill(replay, frames, starts)
+    return once, resident_bytes() - before, seconds / replay.lane_capacity * 1e6
+
+
+def reading(game: str) -> dict[str, float]:
+    """Return the time that a batch takes from each kind of memory."""
+    frames, starts = play(game)
+    generator = np.random.default_rng(0)
+    replays = {kind: empty(kind, NUM_FRAMES) for kind in KINDS}
+    for replay in replays.values():
+        fill(replay, frames, starts)
+    measures = {
+        kind: lambda replay=replay: replay.batch(replay.sample(generator, BATCH_SIZE))
+        for kind, replay in replays.items()
+    }
+    return microseconds(measures, ROUNDS, REPEATS, time.process_time)
+
+
+def compressed_size(game: str) -> float:
+    """Return the mean bytes of a compressed frame."""
+    frames, _ = play(game, NUM_FRAMES_OF_MANY)
+    kept = CompressedFrames(1, len(frames), frames.shape[1:], frames.dtype)
+    for place, frame in enumerate(frames):
+        kept.write(np.array([place]), frame[None])
+    return float(kept.get_state()["frames"].size / len(frames))
+
+
+def play(game: str, num_frames: int = NUM_FRAMES) -> tuple[Observations, Bools]:
+    """Play at random; returns frames, (n, 84, 84), and which of them begin an episode."""
+    emulator, generator = AtariGame(game, seed=0), np.random.default_rng(0)
+    frames, starts = np.empty((num_frames, 84, 84), np.uint8), np.zeros(num_frames, np.bool_)
+    is_over = True
+    for i in range(num_frames):
+        starts[i] = is_over
+        if is_over:
+            emulator.begin()
+            is_over = False
+        else:
+            _, terminated, truncated = emulator.step(int(generator.integers(emulator.num_actions)))
+            is_over = terminated or truncated
+        frames[i] = emulator.stack[-1]
+    return frames, starts
+
+
+def empty(kind: str, capacity: int) -> ReplayBuffer:
+    """Return a memory for stacks of four frames."""
+    shape, dtype = (4, 84, 84), np.dtype(np.uint8)
+    store = StackedObservations(NUM_LANES, capacity // NUM_LANES, shape, dtype, KINDS[kind])
+    return ReplayBuffer(capacity, NUM_LANES, store, EMBEDDING_SIZE, torch.device("cpu"))
+
+
+def fill(replay: ReplayBuffer, frames: Observations, starts: Bools) -> None:
+    """Write every slot once; each lane begins elsewhere in the frames."""
+    embeddings, nothing = torch.ones(NUM_LANES, EMBEDDING_SIZE), np.zeros(NUM_LANES)
+    first = np.arange(NUM_LANES) * (NUM_FRAMES // NUM_LANES)
+    for step in range(replay.lane_capacity):
+        now = (first + step) % NUM_FRAMES
+        stacks = np.repeat(frames[now][:, None], 4, axis=1)
+        terminated = starts[(now + 1) % NUM_FRAMES]
+        replay.append(stacks, nothing.astype(int), nothing, 1.0 - terminated, terminated, embeddings)
+
+
+def resident_bytes() -> int:
+    """Return what this process takes of the machine's memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+if __name__ == "__main__":
+    main()
