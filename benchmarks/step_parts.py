@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.memory import fill
+from eva.agent.network import is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.experiments.alternating import microseconds
@@ -76,7 +77,12 @@ def bare_parts(config: Config) -> dict[str, Callable[[], object]]:
     }
 
 
-def plain_update(network: nn.Module, batch: Batch, learning_rate: float) -> Callable[[], object]:
+def plain_update(
+    network: nn.Module,
+    batch: Batch,
+    learning_rate: float,
+    error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
+) -> Callable[[], object]:
     """Return an update of DQN as the manual of PyTorch writes it, in its fastest layout and with its fastest Adam."""
     target_network = copy.deepcopy(network).requires_grad_(False)
     optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
@@ -86,7 +92,7 @@ def plain_update(network: nn.Module, batch: Batch, learning_rate: float) -> Call
         with torch.no_grad():
             targets = batch.rewards + batch.discounts * target_network(next_observations).amax(dim=1)
         values = network(observations).gather(1, batch.actions[:, None])[:, 0]
-        loss = functional.mse_loss(values, targets)
+        loss = error(values, targets)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -95,8 +101,10 @@ def plain_update(network: nn.Module, batch: Batch, learning_rate: float) -> Call
 
 
 def as_input(images: Tensor) -> Tensor:
-    """Return (n, height, width, channels) bytes as the floats that the network reads, channels last in memory."""
-    return images.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.channels_last) / 255
+    """Return images, as bytes, as the floats that the network reads, channels last in memory."""
+    if is_channels_last(images.shape[1:]):
+        images = images.permute(0, 3, 1, 2)
+    return images.to(torch.float32, memory_format=torch.channels_last) / 255
 
 
 if __name__ == "__main__":

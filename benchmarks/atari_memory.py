@@ -1,0 +1,63 @@
+"""An agent for Pong with a full memory, without the hours it takes to live through one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from eva.agent.eva import EVAAgent
+from eva.build import build_agent, build_environment
+from eva.presets import preset
+from eva.types import StepOutcome, VectorEnvironment
+
+NUM_PLAYED = 2_000  # steps of random play, which the memory repeats
+NOISE = 0.01  # of the embeddings, relative: no two states of a real memory are the same
+
+
+def pong(weight: float, replay_capacity: int, frames: str = "raw") -> tuple[EVAAgent, VectorEnvironment]:
+    """Return the paper's agent, learning, and with a memory that is full."""
+    config = preset("atari")
+    config = replace(
+        config,
+        replay=replace(config.replay, replay_capacity=replay_capacity, frames=frames),
+        eva=replace(config.eva, nonparametric_weight=weight),
+        run=replace(config.run, device="cpu"),
+    )
+    environment = build_environment(config)
+    agent = build_agent(config, environment.spec)
+    fill(agent, environment, replay_capacity)
+    return agent, environment
+
+
+@torch.no_grad()
+def fill(agent: EVAAgent, environment: VectorEnvironment, replay_capacity: int) -> None:
+    """Fill the memory with random play, over and over, with embeddings that differ."""
+    generator = np.random.default_rng(0)
+    played = play(environment, generator)
+    embeddings = [agent.learner.network(torch.from_numpy(observations))[1] for observations, _, _ in played]
+    num_steps = -(-replay_capacity // environment.spec.num_environments) + 1
+    for number in range(num_steps):
+        observations, actions, outcome = played[number % NUM_PLAYED]
+        h = embeddings[number % NUM_PLAYED]
+        noise = torch.from_numpy(generator.standard_normal(h.shape, np.float32))
+        discounts = np.where(outcome.terminated, 0.0, 0.99)
+        agent.replay.append(
+            observations, actions, outcome.rewards, discounts, outcome.terminated, (h * (1 + NOISE * noise)).relu_()
+        )
+    agent.transitions = num_steps * environment.spec.num_environments
+
+
+def play(
+    environment: VectorEnvironment, generator: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray, StepOutcome]]:
+    """Play at random; returns observations, actions and outcomes."""
+    played = []
+    observations = environment.reset()
+    for _ in range(NUM_PLAYED):
+        actions = generator.integers(environment.spec.num_actions, size=environment.spec.num_environments)
+        outcome = environment.step(actions)
+        played.append((observations, actions, outcome))
+        observations = outcome.observations
+    return played

@@ -1,0 +1,25 @@
+"""One measurement of `atari_peers`: this package's agent. Arguments: the weight, and the memory's capacity."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from benchmarks.atari_memory import pong
+from benchmarks.stopwatch import Stopwatch
+from eva.runs.loop import interact
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    agent, environment = pong(float(sys.argv[1]), int(sys.argv[2]))
+    stopwatch = Stopwatch()
+    steps = interact(agent, environment)
+    while stopwatch.tick(environment.spec.num_environments):
+        next(steps)
+    stopwatch.report(sum(parameter.numel() for parameter in agent.learner.network.parameters()))
+
+
+if __name__ == "__main__":
+    main()
