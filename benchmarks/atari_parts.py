@@ -16,10 +16,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.alternating import microseconds
 from benchmarks.atari_memory import pong
 from benchmarks.step_parts import as_input, plain_update
 from eva.agent.eva import EVAAgent
+from eva.experiments.alternating import microseconds
 from eva.runs.loop import interact
 from eva.types import VectorEnvironment
 

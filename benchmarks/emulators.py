@@ -9,8 +9,8 @@ import numpy as np
 from ale_py.env import AtariEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-from benchmarks.alternating import microseconds
 from eva.envs.atari import AtariGame, VectorAtari
+from eva.experiments.alternating import microseconds
 from eva.games import GAME_SETS
 
 NUM_ENVIRONMENTS, ROUNDS, REPEATS = 4, 15, 50

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.alternating import microseconds
 from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
 from eva.agent.replay import ReplayBuffer
 from eva.envs.atari import AtariGame
+from eva.experiments.alternating import microseconds
 from eva.games import GAME_SETS
 from eva.types import Bools, Observations
 

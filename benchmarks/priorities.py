@@ -11,11 +11,11 @@ import time
 import numpy as np
 import torch
 
-from benchmarks.alternating import microseconds
 from eva.agent.exploration import LinearSchedule
 from eva.agent.frames import WholeObservations
 from eva.agent.priorities import Priorities
 from eva.agent.replay import STEP, ReplayBuffer
+from eva.experiments.alternating import microseconds
 
 SIZES = (50_000, 500_000)
 BATCH_SIZE = 48

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 import zstandard
+from torch import Tensor
 
 from eva.types import Bools, Ints, Observations, State
 
@@ -230,6 +231,7 @@ class StackedObservations:
         lane_ends = self._frames.lane_places * np.arange(1, num_environments + 1)
         self._stacks = np.empty((num_environments * lane_capacity, num_stacked), np.int32)
         self._stacks[:] = np.repeat(lane_ends - 1, lane_capacity)[:, None]  # so that the first frame takes place 0
+        self._rooms: dict[int, Tensor] = {}
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store the newest frames of observations."""
@@ -247,9 +249,18 @@ class StackedObservations:
         stacks = self._stacks[slots].astype(np.int64)
         is_black = stacks == _BLACK
         frames, places = self._frames.fetch(np.where(is_black, stacks[:, -1:], stacks))
-        for i in range(self.shape[0]):
-            out[:, i] = frames[places[:, i]]
+        source, target, indices = torch.from_numpy(frames), torch.from_numpy(out), torch.from_numpy(places.T.copy())
+        room = self._room(len(slots))
+        for i in range(self.shape[0]):  # by torch, which has more than one thread
+            torch.index_select(source, 0, indices[i], out=room)
+            target[:, i].copy_(room)
         out[is_black] = 0
+
+    def _room(self, num_frames: int) -> Tensor:
+        """Return memory for frames that is allocated once."""
+        if num_frames not in self._rooms:
+            self._rooms[num_frames] = torch.from_numpy(np.empty((num_frames, *self.shape[1:]), self.dtype))
+        return self._rooms[num_frames]
 
     def get_state(self) -> State:
         """Return frames and stacks."""

@@ -10,7 +10,7 @@ from eva.types import Bools, Floats, Ints
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 _SHORTEST = 1e-14  # a length below which the products are too small for float32
-_MARGIN = 16  # candidates beyond k that are compared directly: nearly always enough to prove the answer
+_MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
 _CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
 
 
@@ -34,7 +34,7 @@ class NeighbourIndex:
         self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
         self._longest = _SHORTEST  # the length of the longest key so far
-        self._scores = torch.empty(0, capacity, device=device)
+        self._products = torch.empty(capacity, 0, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
@@ -79,18 +79,27 @@ class NeighbourIndex:
         self._refresh()
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
-        if len(self._scores) != len(queries):
-            self._scores = self._norms.new_empty(len(queries), len(self._norms))
-        torch.addmm(self._norms, queries, self.keys.T, alpha=-2, out=self._scores)  # squared distance less |q|^2
-        best = self._scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
+        all_scores = self._score(queries)
+        best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
         scores, candidates, directly = best.values.cpu().numpy(), best.indices.cpu().numpy(), _on_host(queries)
         limits = self._limits(directly, scores[:, k - 1])
-        places, distances = self._ordered(directly, candidates, np.isfinite(scores), k)
+        near = slice(max(k, int((scores <= limits[:, None]).sum(axis=1).max())))  # they are sorted
+        places, distances = self._ordered(directly, candidates[:, near], np.isfinite(scores[:, near]), k)
         if candidates.shape[1] < len(self.keys):
             for e in (scores[:, -1] <= limits).nonzero()[0]:  # there may be more within the limit
-                near = (self._scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
-                places[e], distances[e] = self._ordered_by_chunks(directly[e], near, k)
+                within = (all_scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
+                places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
         return places, distances
+
+    def _score(self, queries: Tensor) -> Tensor:
+        """Return the squared distances of all keys, less |q|^2, (E, N).
+
+        They are computed transposed: products of few rows with many columns are several times slower.
+        """
+        if self._products.shape[1] != len(queries):
+            self._products = self._norms.new_empty(len(self._norms), len(queries))
+        torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._products)
+        return self._products.T.contiguous()
 
     def _limits(self, queries: Floats, kth: Floats) -> Floats:
         """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
