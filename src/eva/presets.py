@@ -75,7 +75,7 @@ _CARTPOLE = Config(  # found at weight 0: results/cartpole
     replay=ReplayConfig(replay_capacity=10_000, importance_anneal_transitions=500_000),
     learner=LearnerConfig(
         batch_size=128,
-        learning_rate=2.5e-4,
+        learning_rate=5e-4,
         learning_rate_end=1e-5,
         learning_rate_decay_updates=62_500,
         learning_starts_transitions=10_000,
