@@ -14,8 +14,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 def page() -> str:
     """Return the text of docs/results.md."""
-    paths = [RESULTS / name / "summary.json" for name in EXPERIMENTS]
-    return all_claims(EXPERIMENTS.values(), {p.parent.name: json.loads(p.read_text()) for p in paths if p.exists()})
+    summaries = {path.parent.name: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*/summary.json"))}
+    return all_claims(EXPERIMENTS.values(), summaries)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from eva.runs.jobs import Job
 from eva.runs.names import EPISODE_COLUMNS
 
@@ -68,3 +70,10 @@ def write_run(
         files[play.file] = json.dumps({"played": rounds})
     for name, text in files.items():
         (directory / name).write_text(text)
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out, which take longer than all the rest."""
+    monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
+    monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
+    monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")

@@ -31,6 +31,7 @@ ROOMS = {
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "cli": BASE | {"build", "config", "experiments", "games", "presets", "schema", "files", "runs", "report"},
+    "cli_experiment": {"errors", "experiments"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
@@ -39,7 +40,7 @@ HEAVY = {
     "cv2": {"envs/atari.py"},
     "matplotlib": {"report/plots.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
-    "tyro": {"cli.py"},
+    "tyro": {"cli.py", "cli_experiment.py"},
     "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
 AGENT_PACKAGES = {"numpy", "torch", "zstandard"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,22 +14,30 @@ import pytest
 
 from eva.cli import main
 from eva.errors import UserError
-from eva.experiments import command
+from eva.experiments import atari, command
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.command import Places, list_runs, run_experiment, write_page
 from eva.experiments.definition import Arm, jobs_of
 from eva.experiments.maze import SEEDS
 from eva.experiments.maze_tuning import SEEDS as TUNING_SEEDS
+from eva.experiments.page import all_claims
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
+from eva.presets import for_game, preset
 from eva.runs.jobs import Job, Outcome
-from tests.synthetic import Learned, write_run
+from tests.synthetic import Learned, draw_nothing, write_run
 
+MAZE = [name for name in EXPERIMENTS if not EXPERIMENTS[name].by_name_only]
 EACH = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
+@functools.cache
+def arms(name: str) -> tuple[Arm, ...]:
+    return experiment(name).arms()
+
+
 def jobs(name: str) -> list[Job]:
-    return jobs_of(experiment(name).arms())
+    return jobs_of(arms(name))
 
 
 class StubExecutor:
@@ -56,6 +66,7 @@ class StubExecutor:
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """The jobs that are executed, by a stub."""
     StubExecutor.executed, StubExecutor.failing = [], None
+    draw_nothing(monkeypatch)
     monkeypatch.setattr(command, "LocalExecutor", StubExecutor)
     return StubExecutor.executed
 
@@ -72,20 +83,24 @@ def test_runs_are_named_once_and_apart(name: str) -> None:
     assert len({str(job.config) for job in runs}) == len(runs)
     assert not any(job.directory.is_absolute() for job in runs)
     assert all(1 <= play.steps <= job.config.steps for job in runs for play in job.plays)
-    assert runs == jobs(name)
+
+
+@pytest.mark.parametrize("name", MAZE)
+def test_runs_are_a_function_of_the_experiment_only(name: str) -> None:
+    assert experiment(name).arms() == experiment(name).arms()
 
 
 @EACH
 def test_an_arm_is_one_configuration_on_several_seeds(name: str) -> None:
-    arms = experiment(name).arms()
-    assert len({(arm.task, arm.label) for arm in arms}) == len(arms)
-    for arm in arms:
-        assert len({str(replace(job.config, seed=0)) for job in arm.jobs}) == 1
+    assert len({(arm.task, arm.label) for arm in arms(name)}) == len(arms(name))
+    for arm in arms(name):
+        alike = [{**job.config.identity, "seed": 0, "steps": job.config.steps} for job in arm.jobs]
+        assert all(config == alike[0] for config in alike)
         assert len({job.config.seed for job in arm.jobs}) == len(arm.jobs) > 1
 
 
 def test_work_goes_seed_by_seed() -> None:
-    first, second = jobs("maze-two-coins"), [job for arm in experiment("maze-two-coins").arms() for job in arm.jobs]
+    first, second = jobs("maze-two-coins"), [job for arm in arms("maze-two-coins") for job in arm.jobs]
     assert [job.config.seed for job in first] == sorted(job.config.seed for job in second)
     ragged = [Arm("", "a", tuple(second[:1])), Arm("", "b", tuple(second[1:3]))]
     assert jobs_of(ragged) == [second[0], second[1], second[2]]
@@ -101,18 +116,18 @@ def test_a_directory_means_the_same_run_in_every_experiment() -> None:
 
 
 def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
-    others = {job.config.seed for name in EXPERIMENTS if name != "maze-tuning" for job in jobs(name)}
+    others = {job.config.seed for name in MAZE if name != "maze-tuning" for job in jobs(name)}
     assert others == set(SEEDS)
     assert not others & set(TUNING_SEEDS)
     assert {job.config.seed for job in jobs("maze-tuning")} == set(TUNING_SEEDS)
     assert {job.config.eva.nonparametric_weight for job in jobs("maze-tuning")} == {0.0}
 
 
-@EACH
+@pytest.mark.parametrize("name", [*MAZE, "atari-55"])
 def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
-    arms = experiment(name).arms()
-    small = quick(arms)
-    assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in arms]
+    large = arms(name) if name in MAZE else atari.cut_down("pong", None, None).arms()
+    small = quick(large)
+    assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in large]
     assert sum(job.config.steps for job in jobs_of(small)) <= 4_000
     assert all(1 <= play.steps <= job.config.steps for job in jobs_of(small) for play in job.plays)
 
@@ -190,6 +205,9 @@ def test_quick_leaves_the_results_alone(places: Places, executed: list[Job]) -> 
         ([], "give the name of one experiment"),
         (["maze-one-coin", "--all"], "give the name of one experiment"),
         (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be at least 1."),
+        (["maze-one-coin", "--seeds", "1"], "--games, --frames and --seeds are for atari-55 alone"),
+        (["atari-55", "--games", "pongg"], "there is no Atari game 'pongg': did you mean 'pong'?"),
+        (["atari-55", "--frames", "0"], "give --frames of at least 4 and --seeds of at least 1."),
         (["maze-one-coin", "--job", "1"], "there is no option --job: did you mean '--jobs'?"),
     ],
 )
@@ -206,8 +224,48 @@ def test_experiments_and_runs_are_listed(tmp_path: Path, capsys: pytest.CaptureF
     places = ["--runs-dir", str(tmp_path), "--results-dir", str(tmp_path)]
     assert main(["experiment", "--all", "--list", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(len(jobs(name)) for name in EXPERIMENTS)
+    assert len(lines) == sum(len(jobs(name)) for name in MAZE)
     assert all(line.endswith("to do") for line in lines)
+
+
+def test_atari_is_the_papers_protocol_unless_it_is_cut_down(capsys: pytest.CaptureFixture[str]) -> None:
+    full = jobs("atari-55")
+    assert len(full) == 55 * 4 * 3
+    assert {job.config.steps for job in full} == {50_000_000}
+    for job in full:
+        preset_for = for_game(preset("atari"), job.config.atari.game)
+        assert replace(job.config.learner, double=False) == preset_for.learner
+        assert replace(job.config.replay, prioritised=False) == preset_for.replay
+        assert job.config.eva == replace(preset_for.eva, nonparametric_weight=job.config.eva.nonparametric_weight)
+    kinds = {(c.eva.nonparametric_weight, c.learner.double, c.replay.prioritised) for c in (j.config for j in full)}
+    assert kinds == {(0.0, False, False), (0.4, False, False), (0.0, True, False), (0.0, True, True)}
+    assert atari.cut_down(None, None, None).name == "atari-55"
+    small = atari.cut_down("tuning-5", 2_000_000, 1)
+    assert small.name == "atari-tuning-5-2M-frames-1-seed"
+    assert small.title == "Atari, cut down: 5 of 55 games, 1 of 3 seeds, 2,000,000 of 200,000,000 frames"
+    arguments = ["atari-55", "--games", "tuning-5", "--frames", "2000000", "--seeds", "1"]
+    assert small.command == ("eva", "experiment", *arguments)
+    assert {job.config.steps for job in jobs_of(small.arms())} == {500_000}
+    assert main(["experiment", *arguments, "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5 * 4
+    assert [arm.task for arm in atari.cut_down("Ms. Pacman,pong,pong", None, None).arms()[::4]] == ["ms_pacman", "pong"]
+
+
+def test_all_claims_are_listed_whether_run_or_not(tmp_path: Path) -> None:
+    page = all_claims(EXPERIMENTS.values(), {})
+    assert page.count("| not run yet |") == sum(len(experiment(name).claims) for name in MAZE)
+    assert page.count("| not run in full |") == len(experiment("atari-55").claims)
+    each, records = experiment("maze-single-episode"), Records(tmp_path, "maze-single-episode")
+    for job in jobs(each.name):
+        write_run(job, records.folder / job.directory, lambda _: Learned(2.0))
+    write_page(each, each.arms(), records)
+    found = json.loads((tmp_path / each.name / "summary.json").read_text())
+    other = {**found, "experiment": "atari-pong", "title": "Atari, cut down: 1 game"}
+    page = all_claims(EXPERIMENTS.values(), {each.name: found, "atari-pong": other})
+    assert page.count("| **does not hold** |") == 2
+    assert "`eva experiment maze-single-episode`, [page](../results/maze-single-episode/README.md)" in page
+    assert "## Atari, cut down: 1 game" in page
+    assert "![Atari, cut down: 1 game](../results/atari-pong/weights.svg)" in page
 
 
 def test_pages_and_figures_are_the_same_bytes_every_time(tmp_path: Path) -> None:
@@ -226,7 +284,7 @@ def test_pages_and_figures_are_the_same_bytes_every_time(tmp_path: Path) -> None
 
 def quick_runs(name: str, tmp_path: Path) -> None:
     assert main(["experiment", name, "--quick", "--jobs", "2", "--runs-dir", str(tmp_path)]) == 0
-    assert (tmp_path / "quick" / "results" / name / "README.md").exists()
+    assert len(list((tmp_path / "quick" / "results").glob("*/README.md"))) == 1
 
 
 def test_a_quick_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,4 +296,6 @@ def test_a_quick_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"maze-single-episode"}))
 def test_every_quick_experiment_runs(name: str, tmp_path: Path) -> None:
+    if name == "atari-55":
+        pytest.importorskip("ale_py")
     quick_runs(name, tmp_path)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eva.experiments.atari import Scope
+from eva.experiments.atari import experiment as atari_experiment
+from eva.experiments.atari_judgement import DOUBLE_DQN, EVA, PRIORITISED
+from eva.experiments.atari_judgement import judge as atari_judge
 from eva.experiments.catalogue import experiment
 from eva.experiments.command import write_page
 from eva.experiments.definition import jobs_of
@@ -17,22 +22,22 @@ from eva.experiments.maze import DQN, compare_arms, measure_arms
 from eva.experiments.records import Records
 from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices
 from eva.experiments.trace_computations import COSTS
+from eva.games import PUBLISHED_SCORES
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
-from tests.synthetic import LOW, Learned, Played, World, nothing_played, write_run
+from tests.synthetic import LOW, Learned, Played, World, draw_nothing, nothing_played, write_run
 
 WINDOW = 0.05
 
 
 @pytest.fixture
-def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing: most of these tests are about numbers."""
-    monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
-    monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
-    monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")
+def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing, and resample less often: what is known here does not depend on it."""
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)
 
 
-pytestmark = pytest.mark.usefixtures("_no_pictures")
+pytestmark = pytest.mark.usefixtures("_numbers_only")
 
 
 def weight(job: Job) -> float:
@@ -289,3 +294,68 @@ def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
     page = (tmp_path / "maze-two-coins" / "README.md").read_text()
     assert "20 runs, 3,000,000 transitions, 2.0 hours of one thread each; seeds 0, 1, 2, 3, 4; 2026-01-02." in page
     assert "eva experiment maze-two-coins" in page
+
+
+ATARI = Scope(("pong", "qbert"), frames=200_000_000, num_seeds=3)
+
+
+def atari_variant(job: Job) -> str:
+    if weight(job) > 0:
+        return EVA
+    return PRIORITISED if job.config.replay.prioritised else DOUBLE_DQN if job.config.learner.double else DQN
+
+
+@pytest.mark.parametrize(
+    ("learned", "expected"),
+    [
+        # EVA is up at once and above DQN; Double DQN comes later and higher, with priorities still higher.
+        (
+            {DQN: (50, 0.7), EVA: (60, 0.1), DOUBLE_DQN: (80, 0.5), PRIORITISED: (90, 0.5)},
+            ["holds", "holds", "holds", "holds"],
+        ),
+        # EVA is above DQN, but late, and the best of all.
+        (
+            {DQN: (50, 0.7), EVA: (95, 0.5), DOUBLE_DQN: (80, 0.5), PRIORITISED: (90, 0.5)},
+            ["holds", "does not hold", "does not hold", "holds in part"],
+        ),
+        # EVA is the worst.
+        (
+            {DQN: (50, 0.5), EVA: (40, 0.7), DOUBLE_DQN: (80, 0.1), PRIORITISED: (70, 0.1)},
+            ["does not hold", "does not hold", "holds in part", "holds in part"],
+        ),
+    ],
+)
+def test_atari(learned: dict[str, tuple[float, float]], expected: list[str], tmp_path: Path) -> None:
+    """`learned` has human-normalised scores at the end, and after which share of the training they are reached."""
+
+    def world(job: Job) -> Learned:
+        normalised, after = learned[atari_variant(job)]
+        published = PUBLISHED_SCORES[job.config.atari.game]
+        score = published.random + (normalised + job.config.seed - 1) / 100 * (published.human - published.random)
+        return Learned(score, after)
+
+    each, records = atari_experiment(ATARI), Records(tmp_path, "atari")
+    for job in jobs_of(each.arms()):
+        write_run(job, records.folder / job.directory, world)
+    evidence = Evidence(each.arms(), records)
+    judgement = atari_judge(evidence, in_full=True)
+    assert [finding.verdict for finding in judgement.findings] == expected
+    scores = judgement.numbers["human_normalised_scores"]
+    for label, (normalised, _) in learned.items():
+        assert scores[label]["median"]["value"] == pytest.approx(normalised, abs=1e-3)
+        assert scores[label]["finals"][0] == pytest.approx([normalised - 1] * 2, abs=1e-3)
+    cut = each.judge(evidence)
+    assert {finding.verdict for finding in cut.findings} == {"not judged"}
+    assert [finding.measured for finding in cut.findings] == [finding.measured for finding in judgement.findings]
+
+
+def test_one_seed_decides_nothing(tmp_path: Path) -> None:
+    each = experiment("maze-two-coins")
+    arms = [replace(arm, jobs=arm.jobs[:1]) for arm in each.arms()]
+    records = Records(tmp_path, each.name)
+    for job in jobs_of(arms):
+        write_run(job, records.folder / job.directory, lambda job: Learned(1.8, 0.3 if weight(job) == 0.4 else 0.7))
+    write_page(each, arms, records)
+    summary = json.loads((tmp_path / each.name / "summary.json").read_text())
+    assert verdicts(summary) == ["holds in part", "holds in part"]
+    assert "(one seed: no interval)" in summary["findings"][0]["measured"]

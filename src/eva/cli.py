@@ -17,6 +17,7 @@ from typing import Annotated, TypeVar
 import tyro
 
 from eva import __version__
+from eva.cli_experiment import Experiment, run
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
 from eva.games import game_name
@@ -82,26 +83,6 @@ class Evaluate:
     """Probability of a random action."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON, with every episode's return."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Run a figure of the paper, judge its claims and write its page; what is finished is not run again."""
-
-    name: tyro.conf.Positional[str | None] = None
-    """The experiment; --list tells their names."""
-    all: tyro.conf.FlagCreatePairsOff[bool] = False
-    """All experiments, one after the other."""
-    list: tyro.conf.FlagCreatePairsOff[bool] = False
-    """List the runs and how far they are, or, without a name, the experiments; runs nothing."""
-    jobs: int | None = None
-    """Runs at a time, each in a process with one thread; by default as many as there are cores."""
-    runs_dir: Path = Path("runs")
-    """Folder of the run directories."""
-    results_dir: Path = Path("results")
-    """Folder of what is kept of finished runs. A run that is kept there is not made again."""
-    quick: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Everything tiny, to see that it works, in a folder of its own: quick, under that of the run directories."""
 
 
 @dataclass(frozen=True)
@@ -214,24 +195,7 @@ def _evaluate(arguments: list[str]) -> None:
 
 
 def _experiment(arguments: list[str]) -> None:
-    asked = _parse(Experiment, arguments)
-
-    from eva.experiments.catalogue import EXPERIMENTS, experiment
-    from eva.experiments.command import Places, list_runs, run_experiment
-
-    if asked.name is None and asked.list and not asked.all:
-        print("\n".join(f"{each.name:20} {each.title}" for each in EXPERIMENTS.values()))
-        return
-    if (asked.name is None) != asked.all:
-        raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")
-    if asked.jobs is not None and asked.jobs < 1:
-        raise UserError(f"--jobs is {asked.jobs}, but must be at least 1.")
-    places = Places(asked.runs_dir, asked.results_dir, asked.quick)
-    for each in EXPERIMENTS.values() if asked.name is None else [experiment(asked.name)]:
-        if asked.list:
-            print(list_runs(each, places))
-        else:
-            print(run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0))))
+    run(_parse(Experiment, arguments))
 
 
 def _report(arguments: list[str]) -> None:

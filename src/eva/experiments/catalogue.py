@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eva.errors import UserError, nearest_name
 from eva.experiments import (
+    atari,
     consolidation,
     maze_learning,
     maze_single_episode,
@@ -19,6 +20,7 @@ _ALL = (
     maze_learning.TWO_COINS,
     trace_computations.EXPERIMENT,
     consolidation.EXPERIMENT,
+    atari.FULL,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -40,7 +40,7 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
     """Run what is not finished, keep each run as soon as it is, and write the page; returns the outcome."""
     arms = _arms(experiment, places)
     records = Records(places.results_here, experiment.name)
-    command = ("eva", "experiment", experiment.name, *(["--quick"] if places.quick else []))
+    command = (*experiment.command, *(["--quick"] if places.quick else []))
     left = {}
     for job in jobs_of(arms):
         done = _where_done(job, places, records)

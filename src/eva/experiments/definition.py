@@ -13,7 +13,7 @@ from eva.runs.jobs import Job
 if TYPE_CHECKING:
     from eva.experiments.evidence import Evidence
 
-Verdict = Literal["holds", "holds in part", "does not hold"]
+Verdict = Literal["holds", "holds in part", "does not hold", "not judged"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class Experiment:
         judge: How it is judged.
         remarks: What a reader should know besides; a reason that was not tested says so.
         measure: What is measured besides the runs; it leaves its files in the folder of the results, once.
+        by_name_only: It would take so long that it is never run along with all the others.
+        arguments: Of `eva experiment`, if its name is not all.
     """
 
     name: str
@@ -110,6 +112,13 @@ class Experiment:
     judge: Callable[[Evidence], Judgement]
     remarks: tuple[str, ...] = ()
     measure: Callable[[Path], None] | None = None
+    by_name_only: bool = False
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What is typed to run it."""
+        return ("eva", "experiment", *(self.arguments or (self.name,)))
 
 
 def jobs_of(arms: Sequence[Arm]) -> list[Job]:

@@ -10,7 +10,7 @@ from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgemen
 from eva.experiments.evidence import Evidence
 from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, maze_job, numbers
 from eva.experiments.rules import is_above, saturates
-from eva.experiments.words import brief, gained, plain
+from eva.experiments.words import brief, brief_gain, gained, plain
 from eva.report.aggregate import FloatArray
 from eva.report.measures import Estimate, stratified_mean
 from eva.report.plots import Chart, Line, chart_files, figure_files
@@ -76,9 +76,7 @@ def _by_network(values: FloatArray) -> list[float]:
 def _table(returns: dict[float, FloatArray], means: dict[float, Estimate]) -> Table:
     rows = []
     for weight, mean in means.items():
-        gain = (
-            "" if weight == 0 else gained(stratified_mean(returns[weight] - returns[0.0])).replace("95% interval ", "")
-        )
+        gain = "" if weight == 0 else brief_gain(stratified_mean(returns[weight] - returns[0.0]))
         networks = ", ".join(number(value) for value in _by_network(returns[weight]))
         rows.append([f"{weight:g}", brief(mean), gain, networks])
     caption = "Mean return of single episodes, its 95% bootstrap interval, and the gain over the network alone."

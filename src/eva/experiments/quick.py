@@ -29,6 +29,7 @@ def _shortened(job: Job) -> Job:
         config,
         steps=STEPS,
         maze=replace(config.maze, max_episode_steps=20),
+        atari=replace(config.atari, max_episode_frames=80),
         replay=replace(config.replay, replay_capacity=200),
         learner=replace(config.learner, learning_starts_transitions=100),
         exploration=replace(config.exploration, epsilon_decay_transitions=200),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eva.experiments.definition import Table
@@ -14,21 +14,24 @@ from eva.report.verdict import number
 DIGITS = 4  # of what summary.json says: the rest may change from one machine to the next
 
 
-def told(estimate: Estimate) -> str:
-    """Return an estimate with its interval, for a sentence."""
-    return f"{number(estimate.value)} (95% interval {number(estimate.low)} to {number(estimate.high)})"
+def brief(estimate: Estimate) -> str:
+    """Return an estimate with its interval, for a table."""
+    return _with_interval(estimate, number)
 
 
-def gained(estimate: Estimate) -> str:
-    """Return a difference with its interval."""
-    ends = f"{_signed(estimate.low)} to {_signed(estimate.high)}"
-    return f"{_signed(estimate.value)} (95% interval {ends})"
+def brief_gain(gain: Estimate) -> str:
+    """Return a difference with its interval, for a table."""
+    return _with_interval(gain, _signed)
+
+
+def gained(gain: Estimate) -> str:
+    """Return a difference with its interval, for a sentence."""
+    return _with_interval(gain, _signed, "95% interval ")
 
 
 def share(estimate: Estimate) -> str:
-    """Return a share of the data with its interval."""
-    ends = f"{_percent(estimate.low)} to {_percent(estimate.high)}"
-    return f"{_percent(estimate.value)} (95% interval {ends})"
+    """Return a share of the data with its interval, for a sentence."""
+    return _with_interval(estimate, _percent, "95% interval ")
 
 
 def seeds(count: int) -> str:
@@ -67,9 +70,9 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
     heads = ["", "final return", "mean return over training", f"share of {baseline}'s data", "seeds that reach it"]
     rows = []
     for name, each in comparisons.items():
-        gains = [] if name == baseline else [_difference(gain) for gain in (each.final_gain, each.area_gain)]
+        gains = [] if name == baseline else [brief_gain(gain) for gain in (each.final_gain, each.area_gain)]
         reached = f"{each.num_reached} of {len(measures[name].seeds)}"
-        rows.append([name, *(gains or ["", ""]), _percentages(each.data_share), reached])
+        rows.append([name, *(gains or ["", ""]), _with_interval(each.data_share, _percent), reached])
     caption = (
         f"{_capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
         f"mean learning curve first reaches {baseline}'s final return."
@@ -77,17 +80,10 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
     return Table(caption, heads, rows)
 
 
-def brief(estimate: Estimate) -> str:
-    """Return an estimate with its interval, for a table."""
-    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
-
-
-def _difference(gain: Estimate) -> str:
-    return f"{_signed(gain.value)} ({_signed(gain.low)} to {_signed(gain.high)})"
-
-
-def _percentages(estimate: Estimate) -> str:
-    return f"{_percent(estimate.value)} ({_percent(estimate.low)} to {_percent(estimate.high)})"
+def _with_interval(estimate: Estimate, form: Callable[[float], str], introduction: str = "") -> str:
+    if estimate.low == -math.inf:
+        return f"{form(estimate.value)} (one seed: no interval)"
+    return f"{form(estimate.value)} ({introduction}{form(estimate.low)} to {form(estimate.high)})"
 
 
 def _each(values: Sequence[float]) -> str:

@@ -80,11 +80,12 @@ def one_run_per_game(scores: FloatArray, generator: np.random.Generator) -> Floa
 
 
 def resample(
-    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw = stratified, num_resamples: int = RESAMPLES
+    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw = stratified, num_resamples: int | None = None
 ) -> FloatArray:
-    """Return the statistic of many resamples, (num_resamples, ...); each arm is drawn for itself."""
+    """Return the statistic of many resamples, (resamples, ...); each arm is drawn for itself."""
     generator = np.random.default_rng(0)
-    return np.stack([np.asarray(statistic(*(draw(arm, generator) for arm in arms))) for _ in range(num_resamples)])
+    rounds = range(num_resamples or RESAMPLES)
+    return np.stack([np.asarray(statistic(*(draw(arm, generator) for arm in arms))) for _ in rounds])
 
 
 def interval(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -95,7 +96,7 @@ def interval(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def papers_uncertainty(
-    statistic: Callable[[FloatArray], Any], scores: FloatArray, num_resamples: int = RESAMPLES
+    statistic: Callable[[FloatArray], Any], scores: FloatArray, num_resamples: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and standard deviation of the statistic when one run for each game is chosen at random (Fig. 3)."""
     samples = resample(statistic, scores, draw=one_run_per_game, num_resamples=num_resamples)

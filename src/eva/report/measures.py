@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from eva.report.aggregate import FloatArray, interval, resampled_means
+from eva.report.aggregate import FloatArray, interval, resample, resampled_means
 from eva.report.curves import WINDOW_SHARE, Task, Variant, curve, final_return
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95% interval; infinite where something was never reached."""
+    """A number and its 95% interval; infinite where something was never reached, or where one seed tells nothing."""
 
     value: float
     low: float
@@ -66,8 +66,13 @@ def estimate(statistic: Callable[..., FloatArray], *arms: FloatArray) -> Estimat
         arms: A row for each seed, (seeds, ...).
     """
     generator = np.random.default_rng(0)
-    low, high = interval(statistic(*(resampled_means(arm, generator) for arm in arms)))
-    return Estimate(float(statistic(*(arm.mean(axis=0)[None] for arm in arms))[0]), float(low), float(high))
+    samples = statistic(*(resampled_means(arm, generator) for arm in arms))
+    return _estimate(float(statistic(*(arm.mean(axis=0)[None] for arm in arms))[0]), samples, arms)
+
+
+def aggregate_estimate(statistic: Callable[..., float], *arms: FloatArray) -> Estimate:
+    """Return a statistic of scores (runs, games, ...), and its bootstrap interval, stratified by game."""
+    return _estimate(float(statistic(*arms)), resample(statistic, *arms), arms)
 
 
 def mean(values: FloatArray) -> Estimate:
@@ -128,3 +133,10 @@ def first_reached(curves: FloatArray, targets: FloatArray, grid: FloatArray) -> 
     """Return where on the grid each curve first reaches its target, infinite if it never does: (n, G), (n,) -> (n,)."""
     reached = curves >= targets[:, None]  # false where there is no value
     return np.where(reached.any(axis=1), grid[reached.argmax(axis=1)], np.inf)
+
+
+def _estimate(value: float, samples: FloatArray, arms: Sequence[FloatArray]) -> Estimate:
+    if min(map(len, arms)) < 2:
+        return Estimate(value, -np.inf, np.inf)
+    low, high = interval(samples)
+    return Estimate(value, float(low), float(high))

@@ -73,6 +73,7 @@ class Chart:
 
     Attributes:
         level: A horizontal line: what it is, and where.
+        markers: Show each point, and name it on the x axis.
     """
 
     x_label: str
@@ -80,6 +81,7 @@ class Chart:
     lines: Sequence[Line]
     logarithmic: bool = False
     level: tuple[str, float] | None = None
+    markers: bool = True
 
 
 def png(tasks: Sequence[Task]) -> bytes:
@@ -138,7 +140,8 @@ def _chart(chart: Chart) -> Figure:
     for series, line in enumerate(chart.lines):
         stroke = _stroke(series)
         axes.fill_between(line.x, line.low, line.high, color=stroke["color"], alpha=0.16, linewidth=0)
-        axes.plot(line.x, line.y, marker="o", linewidth=2.2, label=line.label, **stroke)
+        marker = "o" if chart.markers else None
+        axes.plot(line.x, line.y, marker=marker, linewidth=2.2, label=line.label, **stroke)
     if chart.level is not None:
         _draw_level(axes, *chart.level)
     if chart.logarithmic:
@@ -146,9 +149,10 @@ def _chart(chart: Chart) -> Figure:
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
-    ticks = chart.lines[0].x
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    if chart.markers:
+        ticks = chart.lines[0].x
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
     figure.legend(loc="outside upper left", ncols=len(chart.lines), frameon=False)
     return figure
 

@@ -1,0 +1,66 @@
+"""The command line of experiments: eva experiment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from eva.errors import UserError
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Run a figure of the paper, judge its claims and write its page; what is finished is not run again."""
+
+    name: tyro.conf.Positional[str | None] = None
+    """The experiment; --list tells their names."""
+    all: tyro.conf.FlagCreatePairsOff[bool] = False
+    """All experiments in the maze, one after the other."""
+    list: tyro.conf.FlagCreatePairsOff[bool] = False
+    """List the runs and how far they are, or, without a name, the experiments; runs nothing."""
+    jobs: int | None = None
+    """Runs at a time, each in a process with one thread; by default as many as there are cores."""
+    runs_dir: Path = Path("runs")
+    """Folder of the run directories."""
+    results_dir: Path = Path("results")
+    """Folder of what is kept of finished runs. A run that is kept there is not made again."""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Everything tiny, to see that it works, in a folder of its own: quick, under that of the run directories."""
+    games: str | None = None
+    """Of atari-55: games with commas between them, or a set (tuning-5)."""
+    frames: int | None = None
+    """Of atari-55: frames of each run; the paper has 200 million."""
+    seeds: int | None = None
+    """Of atari-55: runs for each game and variant; the paper has 3."""
+
+
+def run(asked: Experiment) -> None:
+    """Carry out what was asked for."""
+    from eva.experiments import atari  # imports matplotlib: not for --help
+    from eva.experiments.catalogue import EXPERIMENTS, experiment
+    from eva.experiments.command import Places, list_runs, run_experiment
+
+    if asked.name is None and asked.list and not asked.all:
+        print("\n".join(f"{each.name:20} {each.title}" for each in EXPERIMENTS.values()))
+        return
+    if (asked.name is None) != asked.all:
+        raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")
+    if asked.jobs is not None and asked.jobs < 1:
+        raise UserError(f"--jobs is {asked.jobs}, but must be at least 1.")
+    chosen = [each for each in EXPERIMENTS.values() if not each.by_name_only]
+    if asked.name is not None:
+        chosen = [experiment(asked.name)]
+    if asked.name == atari.NAME:
+        games = "pong" if asked.quick and asked.games is None else asked.games
+        chosen = [atari.cut_down(games, asked.frames, asked.seeds)]
+    elif (asked.games, asked.frames, asked.seeds) != (None, None, None):
+        raise UserError(f"--games, --frames and --seeds are for {atari.NAME} alone: leave them out.")
+    places = Places(asked.runs_dir, asked.results_dir, asked.quick)
+    for each in chosen:
+        if asked.list:
+            print(list_runs(each, places))
+        else:
+            print(run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0))))
