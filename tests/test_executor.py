@@ -18,6 +18,7 @@ import pytest
 
 from eva.errors import UserError
 from eva.presets import preset
+from eva.runs import executor, worker
 from eva.runs.executor import LocalExecutor
 from eva.runs.jobs import Job, Outcome, Play, read_status
 from eva.runs.stopping import StoppedError
@@ -99,6 +100,27 @@ def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
     assert "(2 of 2)" in stream.getvalue()
 
 
+def test_a_crash_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def crash(_: Job) -> None:
+        raise ValueError("first line\nsecond line")
+
+    job = Job(tmp_path / "run", tiny(steps=20), command=("eva", "experiment", "x"))
+    monkeypatch.setattr(worker, "work", crash)
+    monkeypatch.setattr(worker, "_stop_with_parent", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{job.to_json()}\n"))
+    assert worker.main() == 1
+    log = tmp_path / "run.log"
+    log.write_text(capsys.readouterr().err)
+    assert "Traceback" in log.read_text()
+    assert executor._last_line(log, 1) == "ValueError: first line"
+    assert executor._last_line(log, -signal.SIGKILL) == "ended by SIGKILL"
+    log.write_text("")
+    assert executor._last_line(log, 1) == "ended with exit code 1"
+
+
 def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
     long = replace(preset("smoke"), steps=1_000_000)
     jobs = [Job(tmp_path / str(seed), replace(long, seed=seed)) for seed in range(3)]
@@ -144,11 +166,11 @@ def test_nothing_is_left_running_when_the_callback_fails(tmp_path: Path) -> None
 def test_a_worker_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", replace(preset("smoke"), steps=1_000_000))
     command = [sys.executable, "-m", "eva.runs.worker"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
-        assert worker.stdin is not None
-        worker.stdin.write(job.to_json() + "\n")
-        worker.stdin.flush()
-        wait_for_steps(job.directory, worker)
-        worker.stdin.close()
-        assert worker.wait(60) == 128 + signal.SIGTERM
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(job.to_json() + "\n")
+        process.stdin.flush()
+        wait_for_steps(job.directory, process)
+        process.stdin.close()
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert read_status(job.directory).state == "stopped"
