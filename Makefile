@@ -36,6 +36,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.step_parts
 	$(BIN)/python -m benchmarks.maze_peers
 	$(BIN)/python -m benchmarks.planner_cost
+	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.checkpoints
 	$(BIN)/python -m benchmarks.priorities
 	$(BIN)/python -m benchmarks.emulators

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -8,32 +11,40 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from eva.agent.neighbours import NeighbourIndex
+from eva.agent.projected import ProjectedIndex
 from eva.types import Floats, Ints
 from tests.reference.neighbours import nearest as brute_force
 from tests.strategies import CPU, generators
+
+Make = Callable[..., NeighbourIndex]
+EACH_INDEX = pytest.mark.parametrize(
+    "make",
+    [NeighbourIndex, partial(ProjectedIndex, num_directions=1, group_size=3, largest_share=1.0)],
+    ids=["brute", "projected"],
+)
 
 
 def single(x: np.ndarray) -> Tensor:
     return torch.tensor(x, dtype=torch.float32)
 
 
-def build(keys: Tensor, born: np.ndarray, admitted: list[int] | None = None) -> NeighbourIndex:
+def build(make: Make, keys: Tensor, born: np.ndarray, admitted: list[int] | None = None) -> NeighbourIndex:
     """Write keys in the order of `born`, in two parts, and admit some of them, or all."""
-    index = NeighbourIndex(len(keys), keys.shape[1], CPU)
+    index = make(len(keys), keys.shape[1], CPU)
     for places in np.array_split(born.argsort(), 2):
         index.write(places, keys[places])
     index.admit(np.array(range(len(keys)) if admitted is None else admitted))
     return index
 
 
-def search(keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> tuple[Ints, Floats]:
+def search(make: Make, keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> tuple[Ints, Floats]:
     """Search among all keys."""
-    return build(keys, born).search(queries, k)
+    return build(make, keys, born).search(queries, k)
 
 
-def assert_brute_force(keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> None:
+def assert_brute_force(make: Make, keys: Tensor, born: np.ndarray, queries: Tensor, k: int) -> None:
     """Compare indices and distances to the bit."""
-    indices, squared_distances = search(keys, born, queries, k)
+    indices, squared_distances = search(make, keys, born, queries, k)
     assert indices.dtype == np.int64
     assert squared_distances.dtype == np.float64
     expected = [brute_force(keys.tolist(), born.tolist(), query, k) for query in queries.tolist()]
@@ -41,20 +52,22 @@ def assert_brute_force(keys: Tensor, born: np.ndarray, queries: Tensor, k: int) 
     assert squared_distances.tolist() == [[distance for _, distance in row] for row in expected]
 
 
+@EACH_INDEX
 @settings(max_examples=300)
 @given(st.data(), generators)
-def test_ties_and_duplicates(data: st.DataObject, generator: np.random.Generator) -> None:
+def test_ties_and_duplicates(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
     """Whole numbers have exact distances, so that every tie is one; the small scales make their squares underflow."""
     num_keys, size = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
     num_queries, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, num_keys))
     highest, scale = data.draw(st.sampled_from([0, 1, 3, 100])), 2.0 ** data.draw(st.sampled_from([0, 0, 40, -76, -80]))
     keys, queries = (scale * single(generator.integers(0, highest + 1, (n, size))) for n in (num_keys, num_queries))
-    assert_brute_force(keys, generator.permutation(num_keys), queries, k)
+    assert_brute_force(make, keys, generator.permutation(num_keys), queries, k)
 
 
+@EACH_INDEX
 @settings(max_examples=150)
 @given(st.data(), generators)
-def test_wide_ranges(data: st.DataObject, generator: np.random.Generator) -> None:
+def test_wide_ranges(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
     """The sum of two squares is rounded once, in whatever order, so that distances are comparable to the bit."""
     num_keys, scale = data.draw(st.integers(2, 20)), 2.0 ** data.draw(st.integers(-110, 30))
     k, size = data.draw(st.integers(1, num_keys)), data.draw(st.integers(1, 2))
@@ -64,18 +77,19 @@ def test_wide_ranges(data: st.DataObject, generator: np.random.Generator) -> Non
     )
     keys[0, 0] = scale * 2.0**30
     queries[0] = keys[-1]
-    assert_brute_force(single(keys), generator.permutation(num_keys), single(queries), k)
+    assert_brute_force(make, single(keys), generator.permutation(num_keys), single(queries), k)
 
 
+@EACH_INDEX
 @pytest.mark.parametrize("apart", [1e-4, 1e-5, 1e-6, 1e-7])
-def test_near_duplicates_far_from_the_origin(apart: float) -> None:
+def test_near_duplicates_far_from_the_origin(make: Make, apart: float) -> None:
     generator = np.random.default_rng(0)
     place = generator.uniform(100, 200, 64)
     keys = single(place * (1 + apart * generator.standard_normal((40, 64))))
     query = single(place)
     born, k = generator.permutation(40), 5
-    assert_brute_force(keys, born, query[None], k)
-    index = build(keys, born)
+    assert_brute_force(make, keys, born, query[None], k)
+    index = build(make, keys, born)
     (expected,) = index.search(query[None], k)[0].tolist()
     expanded = keys.square().sum(dim=1) - 2 * keys @ query  # what rounding makes of these distances
     assert expanded.topk(k, largest=False).indices.tolist() != expected
@@ -84,59 +98,66 @@ def test_near_duplicates_far_from_the_origin(apart: float) -> None:
     assert index.search(query[None], k - 1)[0].tolist() == [expected[:-1]]
 
 
+@EACH_INDEX
 @settings(max_examples=100)
 @given(st.data(), generators)
-def test_keys_that_are_not_admitted_are_not_found(data: st.DataObject, generator: np.random.Generator) -> None:
+def test_keys_that_are_not_admitted_are_not_found(
+    make: Make, data: st.DataObject, generator: np.random.Generator
+) -> None:
     num_keys = data.draw(st.integers(1, 15))
     included = data.draw(st.lists(st.integers(0, num_keys - 1), min_size=1, unique=True).map(sorted))
     k = data.draw(st.integers(1, len(included)))
     keys, queries = (single(generator.integers(0, 3, (n, 2))) for n in (num_keys, 2))
     born = generator.permutation(num_keys)
-    indices, _ = build(keys, born, included).search(queries, k)
+    indices, _ = build(make, keys, born, included).search(queries, k)
     expected = [brute_force(keys[included].tolist(), born[included].tolist(), query, k) for query in queries.tolist()]
     assert indices.tolist() == [[included[i] for i, _ in row] for row in expected]
 
 
+@EACH_INDEX
 @settings(max_examples=60)
 @given(st.data(), generators)
-def test_queries_do_not_influence_each_other(data: st.DataObject, generator: np.random.Generator) -> None:
+def test_queries_do_not_influence_each_other(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
     num_keys, size = data.draw(st.integers(1, 300)), data.draw(st.sampled_from([1, 3, 16, 64]))
     offset, k = data.draw(st.sampled_from([0.0, 1000.0])), data.draw(st.integers(1, min(10, num_keys)))
     keys, queries = (single(offset + generator.standard_normal((n, size))) for n in (num_keys, 5))
     born = generator.permutation(num_keys)
-    indices, squared_distances = search(keys, born, queries, k)
+    indices, squared_distances = search(make, keys, born, queries, k)
     for e in range(len(queries)):
-        alone = search(keys, born, queries[e : e + 1], k)
+        alone = search(make, keys, born, queries[e : e + 1], k)
         np.testing.assert_array_equal(alone[0], indices[e : e + 1])
         np.testing.assert_array_equal(alone[1], squared_distances[e : e + 1])
 
 
+@EACH_INDEX
 @pytest.mark.parametrize("offset", [0.0, 300.0])
-def test_a_large_memory(offset: float) -> None:
+def test_a_large_memory(make: Make, offset: float) -> None:
     generator = np.random.default_rng(0)
     keys, queries = (single(offset + generator.standard_normal((n, 64))) for n in (20_000, 4))
-    indices, squared_distances = search(keys, np.arange(20_000), queries, 10)
+    indices, squared_distances = search(make, keys, np.arange(20_000), queries, 10)
     for e, query in enumerate(queries):
         expected = ((keys.double() - query.double()) ** 2).sum(dim=1).numpy()
         np.testing.assert_array_equal(indices[e], expected.argsort()[:10])
         np.testing.assert_allclose(squared_distances[e], np.sort(expected)[:10], rtol=1e-14)
 
 
-def test_a_memory_of_duplicates() -> None:
+@EACH_INDEX
+def test_a_memory_of_duplicates(make: Make) -> None:
     """More of them than are compared at a time."""
     num_keys = 70_000
     born = np.random.default_rng(0).permutation(num_keys)
-    indices, squared_distances = search(torch.ones(num_keys, 2), born, torch.zeros(1, 2), 7)
+    indices, squared_distances = search(make, torch.ones(num_keys, 2), born, torch.zeros(1, 2), 7)
     np.testing.assert_array_equal(indices[0], (-born).argsort()[:7])
     assert squared_distances.tolist() == [[2.0] * 7]
 
 
+@EACH_INDEX
 @settings(max_examples=100)
 @given(st.data(), generators)
-def test_keys_are_overwritten_in_place(data: st.DataObject, generator: np.random.Generator) -> None:
+def test_keys_are_overwritten_in_place(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
     """A history of (key, whether it was admitted) at each place; the last one counts."""
     capacity = data.draw(st.integers(1, 6))
-    index, newest, num_written = NeighbourIndex(capacity, 1, CPU), {}, 0
+    index, newest, num_written = make(capacity, 1, CPU), {}, 0
     rounds = st.lists(st.integers(0, capacity - 1), unique=True, max_size=capacity)
     for places in data.draw(st.lists(rounds, max_size=6)):
         keys, admitted = generator.integers(0, 4, len(places)), generator.random(len(places)) < 0.7
@@ -155,19 +176,21 @@ def test_keys_are_overwritten_in_place(data: st.DataObject, generator: np.random
     assert not index.admitted.any()
 
 
-def test_distances_that_tie_in_float64_go_to_the_newest() -> None:
+@EACH_INDEX
+def test_distances_that_tie_in_float64_go_to_the_newest(make: Make) -> None:
     """A query so far away that the keys' differences drown in rounding."""
-    indices, _ = search(torch.tensor([[1e-20], [2e-20]]), np.array([1, 0]), torch.tensor([[1.0]]), 1)
+    indices, _ = search(make, torch.tensor([[1e-20], [2e-20]]), np.array([1, 0]), torch.tensor([[1.0]]), 1)
     assert indices.tolist() == [[0]]
 
 
+@EACH_INDEX
 @pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(precision: str) -> None:
+def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(make: Make, precision: str) -> None:
     generator = np.random.default_rng(0)
     keys, queries = (single(30 + generator.standard_normal((n, 32))) for n in (500, 3))
     torch.set_float32_matmul_precision(precision)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert_brute_force(keys, generator.permutation(500), queries, 7)
+            assert_brute_force(make, keys, generator.permutation(500), queries, 7)
     finally:
         torch.set_float32_matmul_precision("highest")

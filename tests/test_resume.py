@@ -173,6 +173,18 @@ def test_two_halves_are_one_whole(tmp_path, num_environments, switches):
     assert last["episodes"] > 3
 
 
+def test_two_halves_of_a_run_with_projected_search(tmp_path):
+    config = run_config(4, replay={"search": "projected", "replay_capacity": 140})
+    trained(config, tmp_path / "whole")
+    trained(replace(config, steps=72), tmp_path / "halves")
+    trained(config, tmp_path / "halves")
+    whole = recorded(tmp_path / "whole")
+    assert differing(tmp_path / "halves", whole) == []
+    assert "training/agent/adjuster/search/sketches" in whole
+    last = json.loads(whole["metrics.jsonl"].splitlines()[-1])
+    assert last["searches"] > last["search_fallbacks"] > 0
+
+
 def test_every_part_of_the_state_matters(tmp_path, monkeypatch):
     """What a resumed run would do without it is noticed."""
     config = run_config()

@@ -29,7 +29,7 @@ from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.memory import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
-from eva.variants import observation_store, remembered_values, trace
+from eva.variants import index, observation_store, remembered_values, trace
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
@@ -137,10 +137,12 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
 def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
     """Return an empty replay buffer, or say that it would not fit into memory."""
     replay, embedding_size = config.replay, config.network.embedding_size
+    search = index(replay, embedding_size)
     check_memory(
         replay.replay_capacity,
         bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, replay.frames)
         + ReplayBuffer.bytes_per_slot(embedding_size)
+        + search.BYTES_PER_SKETCH
         + replay.prioritised * Priorities.BYTES_PER_SLOT,
         ", or choose --replay.frames compressed" if spec.num_stacked > 1 and replay.frames == "raw" else "",
     )
@@ -151,6 +153,7 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
         embedding_size,
         device,
         _priorities(replay) if replay.prioritised else None,
+        search,
     )
 
 
@@ -218,16 +221,18 @@ def make_adjuster(
     """
     if config.remembered_values == "recomputed":
         raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
+    replay = ReplayConfig(replay_capacity=memory_capacity)
     Config(  # refuses what is out of range
         environment=EnvironmentConfig(num_environments=num_environments),
         network=NetworkConfig(embedding_size=embedding_size),
-        replay=ReplayConfig(replay_capacity=memory_capacity),
+        replay=replay,
         learner=LearnerConfig(discount=discount),
         eva=config,
     )
-    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot(embedding_size))
-    nothing = WholeObservations(0, (0,), np.dtype(np.uint8))
-    memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, resolve_device(device))
+    search = index(replay, embedding_size)
+    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot(embedding_size) + search.BYTES_PER_SKETCH)
+    nothing, place = WholeObservations(0, (0,), np.dtype(np.uint8)), resolve_device(device)
+    memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, place, index=search)
     return build_adjuster(config, memory, values, None, num_actions, discount)
 
 

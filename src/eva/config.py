@@ -103,6 +103,8 @@ class ReplayConfig:
     """beta at the start, how much of the bias the importance weights undo; it ends at 1 (Schaul et al.; P78)."""
     importance_anneal_transitions: CountOrZero = 60_000
     """How long beta takes to reach 1 (P78: as long as the preset's run)."""
+    search: Literal["auto", "brute", "projected"] = "auto"
+    """How the nearest are found, exactly: among all, or among those that a projection cannot exclude (P80)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The variants that a config chooses between: of what is stored, and of planning."""
+"""The variants that a config chooses between: of what is stored, of searching it, and of planning."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from torch import Tensor
 
 from eva.agent.frames import CompressedFrames, ObservationStore, RawFrames, StackedObservations, WholeObservations
 from eva.agent.kbrl import kernel_based_rl
+from eva.agent.neighbours import NeighbourIndex
 from eva.agent.planner import Evaluate, Trace
+from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig, ReplayConfig
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories
+
+_LARGE = 1 << 23  # numbers: a memory of so many no longer fits into a processor's cache
 
 
 def observation_store(config: ReplayConfig, spec: EnvironmentSpec) -> ObservationStore:
@@ -24,6 +28,12 @@ def observation_store(config: ReplayConfig, spec: EnvironmentSpec) -> Observatio
         return WholeObservations(num_environments * lane_capacity, shape, dtype)
     make_frames = RawFrames if config.frames == "raw" else CompressedFrames
     return StackedObservations(num_environments, lane_capacity, shape, dtype, make_frames)
+
+
+def index(config: ReplayConfig, embedding_size: int) -> type[NeighbourIndex]:
+    """Return what searches the replay buffer (P80)."""
+    is_large = config.replay_capacity * embedding_size >= _LARGE
+    return ProjectedIndex if config.search == "projected" or (config.search == "auto" and is_large) else NeighbourIndex
 
 
 def trace(config: EVAConfig) -> Trace:

@@ -172,6 +172,7 @@ class EphemeralValueAdjuster:
             "num_steps": self.num_steps,
             "num_rounds": self._num_rounds,
             "episode_starts": self._episode_starts,
+            "search": self.memory.index.get_search_state(),
             "value_buffers": {str(i): buffer.get_state() for i, buffer in enumerate(self.value_buffers)},
             "rounds": {
                 str(number): {**vars(planned.trajectories), "q_np": planned.q_np, "born": planned.born}
@@ -183,6 +184,7 @@ class EphemeralValueAdjuster:
         """Continue from there."""
         self.num_steps, self._num_rounds = state["num_steps"], state["num_rounds"]
         self._episode_starts = state["episode_starts"]
+        self.memory.index.set_search_state(state["search"])
         for i, buffer in enumerate(self.value_buffers):
             buffer.set_state(state["value_buffers"][str(i)])
         self._rounds = {}

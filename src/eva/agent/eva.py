@@ -196,6 +196,7 @@ class EVAAgent:
             "updates": self.learner.num_updates,
             "replay_transitions": self.replay.num_complete,
             "value_buffer_entries": sum(map(len, self.adjuster.value_buffers)),
+            **self.replay.index.metrics(),
             **self.means.take(),
         }
 

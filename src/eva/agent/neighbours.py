@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.types import Bools, Floats, Ints
+from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
-_SHORTEST = 1e-14  # a length below which the products are too small for float32
+SHORTEST = 1e-14  # a length below which the products are too small for float32
 _MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
-_CHUNK = 1 << 15  # rows compared directly at a time: bounds the memory when everything is a duplicate
+_CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
 
 
 class NeighbourIndex:
@@ -26,6 +26,8 @@ class NeighbourIndex:
         device: Where keys live and queries come from.
     """
 
+    BYTES_PER_SKETCH = 0  # of what is kept of each key besides
+
     def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
         self.keys = torch.zeros(capacity, key_size, device=device)
         self.born = np.full(capacity, -1)  # the larger the newer
@@ -33,7 +35,7 @@ class NeighbourIndex:
         self.num_written = 0
         self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
-        self._longest = _SHORTEST  # the length of the longest key so far
+        self._longest = SHORTEST  # the length of the longest key so far
         self._products = torch.empty(capacity, 0, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
@@ -62,6 +64,17 @@ class NeighbourIndex:
         self.admitted.fill(False)
         self._stale.fill(True)
 
+    def get_search_state(self) -> State:
+        """Return what later searches depend on besides the keys: nothing."""
+        return {}
+
+    def set_search_state(self, state: State) -> None:
+        """Continue with what `get_search_state` returned, after `restore`."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return what there is to tell of the searches: nothing."""
+        return {}
+
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
         """Find the k keys closest to each query.
 
@@ -81,7 +94,7 @@ class NeighbourIndex:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
         all_scores = self._score(queries)
         best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
-        scores, candidates, directly = best.values.cpu().numpy(), best.indices.cpu().numpy(), _on_host(queries)
+        scores, candidates, directly = best.values.cpu().numpy(), best.indices.cpu().numpy(), on_host(queries)
         limits = self._limits(directly, scores[:, k - 1])
         near = slice(max(k, int((scores <= limits[:, None]).sum(axis=1).max())))  # they are sorted
         places, distances = self._ordered(directly, candidates[:, near], np.isfinite(scores[:, near]), k)
@@ -112,7 +125,7 @@ class NeighbourIndex:
             queries: (E, D) float64.
             kth: The k-th smallest score of each, (E,).
         """
-        relative = 1.01 * (queries.shape[1] + 8) * _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
+        relative = 1.01 * (queries.shape[1] + 8) * unit_roundoff()
         lengths = self._longest + np.sqrt(np.square(queries).sum(axis=1))
         limits: Floats = kth + 2 * relative * lengths * lengths
         return limits
@@ -136,18 +149,24 @@ class NeighbourIndex:
 
     def _refresh(self) -> None:
         """Bring the norms of the keys that changed up to date."""
-        (places,) = self._stale.nonzero()
-        if len(places) == 0:
-            return
-        self._stale[places] = False
-        indices = self._indices(places)
-        lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
-        self._norms[indices] = torch.where(self._indices(self.admitted[places]), lengths.square(), torch.inf)
-        self._longest = max(self._longest, float(lengths.max()))
+        (stale,) = self._stale.nonzero()
+        self._stale[stale] = False
+        for first in range(0, len(stale), _CHUNK):
+            places = stale[first : first + _CHUNK]
+            indices = self._indices(places)
+            lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
+            self._norms[indices] = torch.where(self._indices(self.admitted[places]), lengths.square(), torch.inf)
+            self._longest = max(self._longest, float(lengths.max()))
 
     def _indices(self, array: Ints | Bools) -> Tensor:
         return torch.as_tensor(array, device=self.keys.device)
 
 
-def _on_host(queries: Tensor) -> Floats:
+def unit_roundoff() -> float:
+    """Return the unit roundoff u of a product in the precision that torch was asked for."""
+    return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
+
+
+def on_host(queries: Tensor) -> Floats:
+    """Return queries for direct comparison, in float64."""
     return queries.cpu().numpy().astype(np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,6 +33,7 @@ class ReplayBuffer:
         embedding_size: D.
         device: Where embeddings live and batches go: the network's device.
         priorities: Of so many slots; None draws uniformly.
+        index: How embeddings are searched.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class ReplayBuffer:
         embedding_size: int,
         device: torch.device,
         priorities: Priorities | None = None,
+        index: Callable[[int, int, torch.device], NeighbourIndex] = NeighbourIndex,
     ) -> None:
         self.lane_capacity = replay_capacity // num_environments
         num_slots = self.lane_capacity * num_environments
@@ -49,7 +53,7 @@ class ReplayBuffer:
         self.rewards = np.zeros(num_slots, np.float32)
         self.discounts = np.zeros(num_slots, np.float32)
         self.kinds = np.full(num_slots, EMPTY, np.int8)
-        self.index = NeighbourIndex(num_slots, embedding_size, device)  # embeddings; complete ones can be found
+        self.index = index(num_slots, embedding_size, device)  # embeddings; complete ones can be found
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
         self.priorities = priorities

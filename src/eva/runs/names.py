@@ -16,6 +16,8 @@ METRICS = {
     "changed_share": "share of the decisions since the last line in which EVA changed the greedy action",
     "replay_transitions": "transitions in the replay buffer that can be sampled",
     "value_buffer_entries": "entries in all value buffers",
+    "searches": "searches of the replay buffer so far; null where all are by brute force (P80)",
+    "search_fallbacks": "searches so far for which the projection proved too little, so that brute force took over",
 }
 """The names that metrics.jsonl may hold; one is null where there was nothing to average."""
 

@@ -1,0 +1,138 @@
+"""Searching a large memory: brute force against the projection, in turn, on embeddings like those of an Atari game.
+
+One measurement is what lies between two plans: 20 steps of 4 environments are stored, then 4 queries search. Queries
+are states of the memory's own episodes that cannot be found themselves. Every answer is compared. With one thread the
+processor's time is measured, which is what it takes on a machine of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from eva.agent.neighbours import NeighbourIndex
+from eva.agent.projected import ProjectedIndex
+from eva.agent.replay import EMPTY
+from eva.experiments.alternating import microseconds
+from eva.types import Ints
+
+SIZES = (50_000, 100_000, 250_000, 500_000)
+K, NUM_ENVIRONMENTS, STEPS = 10, 4, 20
+ROUNDS, REPEATS = 9, 3
+NUM_QUERIES = NUM_ENVIRONMENTS * 50
+CPU = torch.device("cpu")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--memory", type=Path, help="memory.safetensors of a run, instead of made-up embeddings")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    if arguments.memory is not None:
+        memory = load_file(arguments.memory)
+        memories = [memory["embeddings"][memory["kinds"] != EMPTY]]
+    else:
+        memories = [walks(size) for size in SIZES]
+    print(
+        f"{arguments.threads} thread(s); variance in 8, 16, 32, 64 directions:",
+        *map("{:.2%}".format, spectrum(memories[-1])),
+    )
+    print("      N     D   brute ms   projected ms   ratio   candidates: median, 98%, most   fallbacks   fit ms")
+    for keys in memories:
+        compare(keys)
+
+
+def walks(num: int, size: int = 256, num_latents: int = 64, episode: int = 2_000) -> Tensor:
+    """Make up embeddings, (num, size), in the order of time.
+
+    A few leading features follow a slow walk in two dimensions, the others differ from moment to moment; a rectified
+    layer mixes them, with most of its units dead. Scales are such that the spectrum, and the number of keys that are as
+    near in 16 and in 32 directions as the tenth neighbour, are like those of 410,000 states of Pong.
+    """
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(num_latents, size, generator=generator)
+    weights *= torch.arange(1, num_latents + 1)[:, None] ** -1.4
+    biases = 2 * torch.randn(size, generator=generator)
+    biases[torch.randperm(size, generator=generator)[96:]] = -100
+    frequencies = torch.randn(2, 8, generator=generator)
+    phases = 2 * torch.pi * torch.rand(8, generator=generator)
+    place = torch.randn(-(-num // episode), 2, generator=generator)  # of each episode
+    embeddings = torch.empty(len(place), episode, size)
+    for t in range(episode):
+        place = 0.99**0.5 * place + 0.1 * torch.randn(place.shape, generator=generator)
+        slow = 2**0.5 * torch.cos(place @ frequencies + phases)
+        quick = torch.randn(len(place), num_latents - 8, generator=generator)
+        embeddings[:, t] = torch.cat([slow, quick], dim=1) @ weights + biases
+    return embeddings.relu_().flatten(0, 1)[:num]
+
+
+def spectrum(keys: Tensor) -> list[float]:
+    """Return the shares of the variance that lie in the 8, 16, 32 and 64 leading directions."""
+    sample = keys[:: max(1, len(keys) // 8192)].double()
+    variances = torch.linalg.eigvalsh(sample.T.cov()).flip(0).cumsum(0)
+    return [float(variances[min(num, len(variances)) - 1] / variances[-1]) for num in (8, 16, 32, 64)]
+
+
+def compare(keys: Tensor) -> None:
+    """Measure both ways on one memory and print a line."""
+    generator = np.random.default_rng(0)
+    hidden = generator.choice(len(keys), NUM_QUERIES, replace=False)
+    queries = keys[hidden].split(NUM_ENVIRONMENTS)
+    brute, projected = (filled(kind(*keys.shape, CPU), keys, hidden) for kind in (NeighbourIndex, ProjectedIndex))
+    start = time.perf_counter()
+    projected.search(queries[0], K)
+    fit = time.perf_counter() - start
+    kept = np.setdiff1d(np.arange(len(keys)), hidden)
+    median = microseconds(
+        {"brute": period(brute, keys, kept, queries), "projected": period(projected, keys, kept, queries)},
+        ROUNDS,
+        REPEATS,
+        time.process_time if torch.get_num_threads() == 1 else time.perf_counter,
+    )
+    num_searches, num_fallbacks = projected.num_searches, projected.num_fallbacks
+    candidates = []
+    for each in queries:
+        for found, expected in zip(projected.search(each, K), brute.search(each, K), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        candidates += [len(places) for places in projected._candidates(each, K) or ()]
+    half, most = np.quantile(candidates, [0.5, 0.98])
+    print(
+        f"{len(keys):7,} {keys.shape[1]:5} {median['brute'] / 1e3:10.2f} {median['projected'] / 1e3:14.2f}"
+        f" {median['brute'] / median['projected']:7.1f} {half:20.0f} {most:5.0f} {max(candidates):6}"
+        f" {num_fallbacks:6} of {num_searches} {fit * 1e3:7.0f}"
+    )
+
+
+def filled(index: NeighbourIndex, keys: Tensor, hidden: Ints) -> NeighbourIndex:
+    admitted = np.ones(len(keys), np.bool_)
+    admitted[hidden] = False
+    index.restore(keys, np.arange(len(keys)), len(keys), admitted)
+    return index
+
+
+def period(index: NeighbourIndex, keys: Tensor, kept: Ints, queries: tuple[Tensor, ...]) -> Callable[[], object]:
+    """Return what happens from one plan to the next: some keys are written (the same again), then comes a search."""
+    generator = np.random.default_rng(0)
+    next_queries = itertools.cycle(queries)
+
+    def once() -> None:
+        for _ in range(STEPS):
+            places = kept[generator.integers(len(kept), size=NUM_ENVIRONMENTS)]
+            index.write(places, keys[torch.from_numpy(places)])
+            index.admit(places)
+        index.search(next(next_queries), K)
+
+    return once
+
+
+if __name__ == "__main__":
+    main()
