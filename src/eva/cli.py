@@ -23,6 +23,7 @@ from eva.errors import UserError, nearest_name
 from eva.games import game_name
 from eva.ids import ATARI_ID
 from eva.presets import DESCRIPTIONS, for_environment, for_game, preset
+from eva.runs.jobs import EPSILON
 from eva.runs.stopping import StoppedError
 from eva.schema import flatten
 
@@ -79,7 +80,7 @@ class Evaluate:
     """Episodes for each weight; the n-th starts in the same state for every weight."""
     seed: int = 0
     """Of start states and exploration."""
-    epsilon: float = 0.05
+    epsilon: float = EPSILON
     """Probability of a random action."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON, with every episode's return."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from eva.errors import UserError, nearest_name
 from eva.experiments import (
     atari,
+    cartpole,
     consolidation,
     maze_learning,
     maze_single_episode,
@@ -21,6 +22,7 @@ _ALL = (
     trace_computations.EXPERIMENT,
     consolidation.EXPERIMENT,
     atari.FULL,
+    cartpole.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

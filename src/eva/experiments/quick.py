@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eva.experiments.definition import Arm
-from eva.runs.jobs import Job, Play
+from eva.runs.jobs import Job
 
 STEPS = 400
 MOST_JOBS, NUM_EPISODES = 8, 3
@@ -36,5 +36,5 @@ def _shortened(job: Job) -> Job:
         eva=eva,
         run=replace(config.run, metrics_period_transitions=100),
     )
-    plays = tuple(Play(round(share * play.steps), play.weights, NUM_EPISODES, play.seed) for play in job.plays)
+    plays = tuple(replace(play, steps=round(share * play.steps), num_episodes=NUM_EPISODES) for play in job.plays)
     return replace(job, config=small, plays=plays)

@@ -15,10 +15,9 @@ from eva.build import build_environment, build_player
 from eva.config import Config
 from eva.errors import UserError
 from eva.runs.episodes import EpisodeTracker
+from eva.runs.jobs import EPSILON
 from eva.runs.loading import load_run
 from eva.types import Ints
-
-EPSILON = 0.05  # P28
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from typing import Literal, Protocol
 from eva.config import Config
 from eva.errors import UserError
 
+EPSILON = 0.05  # of single episodes (P28)
+
 
 @dataclass(frozen=True)
 class Play:
@@ -25,12 +27,14 @@ class Play:
         weights: Of Q_NP; 0 is the network alone.
         num_episodes: For each weight.
         seed: Of start states and exploration.
+        epsilon: Probability of a random action.
     """
 
     steps: int
     weights: tuple[float, ...]
     num_episodes: int
     seed: int = 0
+    epsilon: float = EPSILON
 
     @property
     def file(self) -> str:

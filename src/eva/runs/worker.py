@@ -44,7 +44,7 @@ def _train(job: Job, steps: int) -> None:
 
 
 def _play(job: Job, play: Play) -> None:
-    from eva.runs.evaluate import EPSILON, evaluate
+    from eva.runs.evaluate import evaluate
 
     played = [
         {
@@ -53,9 +53,9 @@ def _play(job: Job, play: Play) -> None:
             "lengths": each.episode_lengths.tolist(),
             "changed_share": each.changed_share,
         }
-        for each in evaluate(job.directory, play.weights, play.num_episodes, seed=play.seed, epsilon=EPSILON)
+        for each in evaluate(job.directory, play.weights, play.num_episodes, seed=play.seed, epsilon=play.epsilon)
     ]
-    content = {"step": play.steps, "seed": play.seed, "epsilon": EPSILON, "played": played}
+    content = {"step": play.steps, "seed": play.seed, "epsilon": play.epsilon, "played": played}
     write_whole(job.directory / play.file, (json.dumps(content) + "\n").encode())
 
 
