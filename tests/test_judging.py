@@ -271,11 +271,11 @@ def test_the_best_of_the_search_is_chosen_and_compared_with_the_presets(tmp_path
     def world(job: Job) -> Learned:
         learner = job.config.learner
         lucky = job.config.seed == 1_000 and learner.learning_rate == 5e-4
-        best = (learner.learning_rate, learner.target_period_updates) == (1e-3, 20)
+        best = (learner.learning_rate, learner.target_period_updates) == (1e-4, 20)
         return Learned(0.7 if best else 0.8 if lucky else 0.3)
 
     summary = judged(tmp_path, "maze-tuning", world)
-    assert summary["numbers"]["chosen"] == {"learning_rate": 0.001, "target_period_updates": 20}
+    assert summary["numbers"]["chosen"] == {"learning_rate": 0.0001, "target_period_updates": 20}
     assert "0.70 over 2 seeds. The presets have 0.0005 and 50 instead." in summary["outcome"]
 
 
