@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,16 @@ from eva.runs.safety import Safety
 from eva.schema import flatten
 from tests.agents import changed, scripted, tiny
 from tests.test_cli import refused
-from tests.test_resume import differing, recorded, status_of, trained
+from tests.test_resume import (
+    differing,
+    in_a_process,
+    kill_points,
+    killed,
+    number_of_moments,
+    recorded,
+    status_of,
+    trained,
+)
 
 SMALL = changed(
     preset("atari"),
@@ -277,6 +287,30 @@ def test_a_broken_run_ends_with_the_bytes_of_a_whole_one(tmp_path: Path, monkeyp
     assert len(whole["episodes.csv"].splitlines()) > 2
     assert "training/environment/1/actions" in whole
     assert differing(tmp_path / "broken", whole) == []
+
+
+@pytest.mark.slow
+def test_killed_runs_end_the_same(tmp_path: Path) -> None:
+    """Real processes, killed three times anywhere and twice while a checkpoint is written."""
+    config = changed(
+        for_game(SMALL, "pong"),
+        environment={"num_environments": 4},
+        atari={"max_episode_frames": 170},
+        replay={"replay_capacity": 160, "prioritised": True, "importance_anneal_transitions": 300},
+        steps=400,
+    )
+    trained(config, tmp_path / "whole")
+    whole = recorded(tmp_path / "whole")
+    points = kill_points(random.Random(0), number_of_moments(config, tmp_path), 3, 2)
+    for number, point in enumerate(points):
+        path = tmp_path / str(number)
+        assert killed(config, path, *point) >= point[1]
+        assert in_a_process(eva.runs.loop.train, config, path, None).exitcode == 0
+        assert differing(path, whole) == [], point
+    last = json.loads(whole["metrics.jsonl"].splitlines()[-1])
+    assert len(whole["episodes.csv"].splitlines()) > 8, "every emulator has begun a second episode"
+    assert len(set(np.frombuffer(whole["training/agent/replay/priorities"][2]))) > 100
+    assert last["value_buffer_entries"] == 48
 
 
 def test_all_cores_are_those_where_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
