@@ -29,9 +29,13 @@ def main() -> None:
     torch.set_num_threads(2)
     config = preset("atari")
     learner, num_environments = config.learner, config.environment.num_environments
-    environment = VecFrameStack(
-        make_atari_env("ALE/Pong-v5", num_environments, wrapper_kwargs={"terminal_on_life_loss": False}), 4
+    games = make_atari_env(
+        "ALE/Pong-v5",
+        num_environments,
+        wrapper_kwargs={"terminal_on_life_loss": False},
+        env_kwargs={"frameskip": 1, "repeat_action_probability": 0.0},  # the wrapper skips: together it would be 16
     )
+    environment = VecFrameStack(games, 4)
     model = DQN(
         "CnnPolicy",
         environment,
