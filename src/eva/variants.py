@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
+from eva.agent.device import to_device
 from eva.agent.frames import CompressedFrames, ObservationStore, RawFrames, StackedObservations, WholeObservations
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.neighbours import NeighbourIndex
@@ -65,7 +65,7 @@ def remembered_values(
     """Return how Q_theta and embedding of remembered states are found (P6)."""
 
     def stored(slots: Ints) -> tuple[Tensor, Tensor]:
-        h = replay.embeddings[torch.as_tensor(slots, device=replay.embeddings.device)]
+        h = replay.embeddings[to_device(slots, replay.embeddings.device)]
         return values(h), h
 
     if config.remembered_values == "stored":

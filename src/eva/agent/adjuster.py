@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eva.agent.device import to_device
 from eva.agent.planner import Planner, Plans
 from eva.agent.replay import ReplayBuffer
 from eva.agent.value_buffer import Recall, ValueBuffer
@@ -210,7 +211,8 @@ class EphemeralValueAdjuster:
     def _keep(self, plans: Plans, environments: Ints) -> None:
         """Put a round's values into the value buffers, and forget the rounds that have left them."""
         rows, columns = plans.rows, plans.columns
-        embeddings = plans.embeddings[self._indices(rows), self._indices(columns)]
+        device = plans.embeddings.device
+        embeddings = plans.embeddings[to_device(rows, device), to_device(columns, device)]
         q_np = plans.q_np[rows, columns]
         origins = np.stack([np.full_like(rows, self._num_rounds), rows, columns], axis=1)
         planned_for = environments[plans.trajectories.plans[rows]]
@@ -225,9 +227,6 @@ class EphemeralValueAdjuster:
 
     def _tensor(self, array: Floats | Tensor) -> Tensor:
         return torch.as_tensor(array, dtype=torch.float32, device=self.memory.embeddings.device).detach()
-
-    def _indices(self, array: Ints) -> Tensor:
-        return torch.as_tensor(array, device=self.memory.embeddings.device)
 
     def _buffers_and_environments(self) -> list[tuple[ValueBuffer, slice]]:
         if len(self.value_buffers) == 1:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.device import to_device
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.replay import ReplayBuffer
@@ -102,7 +103,7 @@ class EVAAgent:
     @torch.no_grad()
     def act(self, observations: Observations) -> Ints:
         """Choose an action in every environment, (E,), for observations (E, ...)."""
-        q_theta, h = self.learner.network(torch.from_numpy(observations).to(self.device))
+        q_theta, h = self.learner.network(to_device(observations, self.device))
         values = q_theta.cpu().numpy()
         greedy = values.argmax(axis=1)
         self.largest_value = max(float(np.abs(values).max()), self.largest_value)  # NaN stays, being first
@@ -150,7 +151,7 @@ class EVAAgent:
             observation: One, without a batch dimension.
             environment: Whose value buffer to read, where each has its own (P8).
         """
-        q_theta, h = self.learner.network(torch.from_numpy(observation[None]).to(self.device))
+        q_theta, h = self.learner.network(to_device(observation[None], self.device))
         return self.adjuster.explain(q_theta[0], h[0], self.weight, environment)
 
     def get_state(self) -> State:
@@ -215,7 +216,7 @@ class EVAAgent:
             self._close(truncated, outcome.last_observations[truncated])
 
     def _close(self, lanes: Ints, last_observations: Observations) -> None:
-        _, h = self.learner.network(torch.from_numpy(last_observations).to(self.device))
+        _, h = self.learner.network(to_device(last_observations, self.device))
         self.replay.close(lanes, last_observations, h)
 
 

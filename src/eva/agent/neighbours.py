@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eva.agent.device import to_device
 from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
@@ -159,7 +160,7 @@ class NeighbourIndex:
             self._longest = max(self._longest, float(lengths.max()))
 
     def _indices(self, array: Ints | Bools) -> Tensor:
-        return torch.as_tensor(array, device=self.keys.device)
+        return to_device(array, self.keys.device)
 
 
 def unit_roundoff() -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eva.agent.device import to_device
 from eva.agent.frames import ObservationStore
 from eva.agent.neighbours import NeighbourIndex
 from eva.agent.priorities import Priorities
@@ -250,9 +251,9 @@ class ReplayBuffer:
         both = self.gather(np.concatenate([slots, self._successors(slots)]))
         return Batch(
             observations=both[:size],
-            actions=torch.from_numpy(self.actions[slots]).to(self._device),
-            rewards=torch.from_numpy(self.rewards[slots]).to(self._device),
-            discounts=torch.from_numpy(self.discounts[slots]).to(self._device),
+            actions=to_device(self.actions[slots], self._device),
+            rewards=to_device(self.rewards[slots], self._device),
+            discounts=to_device(self.discounts[slots], self._device),
             next_observations=both[size:],
             importance_weights=self._importance_weights(slots),
         )
@@ -265,8 +266,7 @@ class ReplayBuffer:
     def _importance_weights(self, slots: Ints) -> Tensor | None:
         if self.priorities is None:
             return None
-        weights = self.priorities.importance_weights(slots).astype(np.float32)
-        return torch.from_numpy(weights).to(self._device)
+        return to_device(self.priorities.importance_weights(slots).astype(np.float32), self._device)
 
 
 class _Staging:
