@@ -349,5 +349,5 @@ def test_a_memory_that_does_not_fit_is_refused_with_both_remedies(monkeypatch: p
     compressed = tiny(4, replay={"replay_capacity": 500_000, "frames": "compressed"}, network={"embedding_size": 256})
     assert build_agent(compressed, spec).replay.observations_at(np.empty(0, np.int64)).shape == (0, *ATARI)
     monkeypatch.setattr(eva.memory, "free_memory", lambda: 10**9)
-    with pytest.raises(UserError, match=r"needs 1\.2 GB.* or less\.$"):
+    with pytest.raises(UserError, match=r"needs 1\.3 GB.* or less\.$"):
         build_agent(compressed, spec)
