@@ -173,6 +173,8 @@ def test_a_file_keeps_its_name_unless_another_game_is_asked_for(asked: list[tupl
     ("arguments", "sentence"),
     [
         (["atari", "--game", "pogn"], "there is no Atari game 'pogn': did you mean 'pong'?"),
+        (["atari", "--game", "xyz"], "there is no Atari game 'xyz': the nearest of 57 names are "),
+        (["atari", "--game", ""], "there is no Atari game ''"),
         (["atari", "--atari.game", "qbrt"], "there is no Atari game 'qbrt': did you mean 'qbert'?"),
         (["smoke", "--game", "pong"], "--game is for Atari, but smoke plays eva/CoinMaze-v0: start from atari or"),
         (["--env", "CartPole-v1", "--game", "pong"], "--game is for Atari, but CartPole-v1 plays CartPole-v1"),

@@ -158,7 +158,7 @@ def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() 
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
         ("CartPole-v99", "did you mean 'CartPole-v1'"),
         ("eva/CoinMase-v0", f"did you mean '{MAZE_ID}'"),
-        ("zzzzzz-v0", "check the spelling"),
+        ("zzzzzz-v0", "the nearest of "),
         ("not an id!", "not an id!"),
         ("no_such_module:Thing-v0", "no_such_module"),
     ],

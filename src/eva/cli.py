@@ -144,7 +144,7 @@ def _train(arguments: list[str]) -> None:
             f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
         )
     if config.environment.id == ATARI_ID and (asked.game is not None or not file):  # a file's name is its own
-        game = game_name(asked.game or config.atari.game)
+        game = game_name(config.atari.game if asked.game is None else asked.game)
         base, config = for_game(base, game), for_game(config, game)
 
     from eva.build import resolve  # imports torch: not for --help

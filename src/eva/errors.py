@@ -18,4 +18,7 @@ def nearest_name(word: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     if close:
         return f"did you mean '{close[0]}'?"
-    return f"choose from {', '.join(known)}." if len(known) <= _MOST_NAMES else "check the spelling."
+    if len(known) <= _MOST_NAMES:
+        return f"choose from {', '.join(known)}."
+    nearest = difflib.get_close_matches(word, known, n=3, cutoff=0.0)
+    return f"the nearest of {len(known)} names are {', '.join(nearest)}."

@@ -14,7 +14,7 @@ from typing import Any
 
 import eva
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "safetensors", "ale-py", "opencv-python-headless")
+_PACKAGES = ("torch", "numpy", "gymnasium", "safetensors", "zstandard", "ale-py", "opencv-python-headless")
 
 
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:
