@@ -193,11 +193,13 @@ class ProjectedIndex(NeighbourIndex):
         indices = self._indices(gone)
         self._sketches[indices // self._block_size, -1, indices % self._block_size] = torch.inf
         (places,) = (self._unsketched & self.admitted).nonzero()
+        farthest = self._mean.new_full((), self._farthest)  # on the device: nothing waits for it within the loop
         for first in range(0, len(places), _CHUNK):
             indices = self._indices(places[first : first + _CHUNK])
             sketches = self._sketch(self.keys[indices])
             self._sketches[indices // self._block_size, :, indices % self._block_size] = sketches.float()
-            self._farthest = float(np.maximum(self._farthest, float(sketches[:, -1].max().sqrt())))  # NaN stays
+            farthest = torch.maximum(farthest, sketches[:, -1].max().sqrt())  # NaN stays
+        self._farthest = float(farthest)
         self._unsketched.fill(False)
 
     def _fit(self) -> None:
