@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import ale_py
+import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import VecFrameStack
 
-from benchmarks.stopwatch import Stopwatch
-from benchmarks.torso import policy
+from benchmarks.sb3 import measure, policy
 from eva.presets import preset
 
 MEMORY, NUM_FRAMES = 50_000, 500
 
 
-class _Ticks(BaseCallback):
-    def __init__(self, stopwatch: Stopwatch) -> None:
-        super().__init__()
-        self._stopwatch = stopwatch
-
-    def _on_step(self) -> bool:
-        return self._stopwatch.tick(self.training_env.num_envs)
-
-
 def main() -> None:
     torch.set_num_threads(2)
+    gymnasium.register_envs(ale_py)
     config = preset("atari")
     learner, num_environments = config.learner, config.environment.num_environments
     games = make_atari_env(
@@ -55,9 +47,7 @@ def main() -> None:
         device="cpu",
     )
     fill(model)
-    stopwatch = Stopwatch()
-    model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
-    stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))
+    measure(model)
 
 
 def fill(model: DQN) -> None:

@@ -6,21 +6,10 @@ import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.callbacks import BaseCallback
 
 import eva.envs.maze  # noqa: F401  (registers the maze)
-from benchmarks.stopwatch import Stopwatch
-from benchmarks.torso import policy
+from benchmarks.sb3 import measure, policy
 from eva.presets import preset
-
-
-class _Ticks(BaseCallback):
-    def __init__(self, stopwatch: Stopwatch) -> None:
-        super().__init__()
-        self._stopwatch = stopwatch
-
-    def _on_step(self) -> bool:
-        return self._stopwatch.tick()
 
 
 def main() -> None:
@@ -45,9 +34,7 @@ def main() -> None:
         device="cpu",
     )
     fill(model)
-    stopwatch = Stopwatch()
-    model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
-    stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))
+    measure(model)
 
 
 def fill(model: DQN) -> None:

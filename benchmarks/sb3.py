@@ -1,12 +1,15 @@
-"""A preset's network up to the embedding, for Stable-Baselines3."""
+"""What the measurements of Stable-Baselines3 share: a preset's network up to the embedding, and the stopwatch."""
 
 from __future__ import annotations
 
 import gymnasium
 import torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
+from benchmarks.stopwatch import Stopwatch
 from eva.config import NetworkConfig
 
 
@@ -37,3 +40,19 @@ def policy(network: NetworkConfig) -> dict[str, object]:
         "features_extractor_kwargs": {"network": network},
         "net_arch": [],
     }
+
+
+class _Ticks(BaseCallback):
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        super().__init__()
+        self._stopwatch = stopwatch
+
+    def _on_step(self) -> bool:
+        return self._stopwatch.tick(self.training_env.num_envs)
+
+
+def measure(model: DQN) -> None:
+    """Train until the stopwatch has seen enough, and report."""
+    stopwatch = Stopwatch()
+    model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
+    stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))
