@@ -30,7 +30,7 @@ from eva.schema import flatten, from_dict
 
 ROOT = Path(__file__).parents[1]
 README, PAPER = ROOT / "README.md", ROOT / "docs" / "paper.md"
-GUIDES = [README, ROOT / "docs" / "getting-started.md", ROOT / "docs" / "api.md"]
+GUIDES = [README, *(ROOT / "docs" / name for name in ("getting-started.md", "api.md", "integrations.md"))]
 EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
 DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 EACH_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -184,7 +184,7 @@ def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatc
     )
     monkeypatch.setattr(eva.experiments.command, "run_experiment", lambda *_: done.append("experiment") or "")
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
-    assert calls or document.name == "api.md"
+    assert calls or document.name in {"api.md", "integrations.md"}
     for arguments in calls:
         assert arguments[0] in {"train", "evaluate", "experiment", "report", "presets"}, "stub this command above"
         if "--config" in arguments:

@@ -54,6 +54,18 @@ def test_own_dqn_as_a_command(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sb3_cartpole(tmp_path: Path) -> None:
+    printed = output(EXAMPLES / "sb3_cartpole.py", tmp_path, "--steps", "1300", "--out", "here")
+    assert re.fullmatch(r"weight 0\.4: mean return of 5 episodes [\d.]+ \(standard deviation [\d.]+\)\n", printed)
+    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["memory.pkl", "model.zip"]
+
+
+def test_sb3_atari(tmp_path: Path) -> None:
+    printed = output(EXAMPLES / "sb3_atari.py", tmp_path, "--steps", "240", "--memory", "120", "--out", "here")
+    assert re.fullmatch(r"240 steps, 11\d transitions remembered: here\n", printed), "full, and EVA applied"
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {"memory.pkl", "model.zip", "tensorboard"}
+
+
 def test_own_dqn_is_one_short_file_and_eva_a_few_lines_of_it() -> None:
     lines = OWN_DQN.read_text().splitlines()
     assert 100 < len(lines) <= 170

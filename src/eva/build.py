@@ -99,7 +99,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         replay,
         build_adjuster(config.eva, replay, network.values, network, spec.num_actions, learner.discount),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
-        _weight_schedule(config.eva),
+        weight_schedule(config.eva),
         streams["sampling"],
         device,
         num_environments=spec.num_environments,
@@ -164,6 +164,7 @@ def build_adjuster(
     network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
     num_actions: int,
     discount: float,
+    num_environments: int | None = None,
 ) -> EphemeralValueAdjuster:
     """Return the fast system over a memory.
 
@@ -174,10 +175,12 @@ def build_adjuster(
         network: From observations to Q_theta and embeddings; needed where remembered values are recomputed (P6).
         num_actions: A.
         discount: gamma.
+        num_environments: That are acted in; if not given, those whose lanes the memory has.
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
-    num_buffers = 1 if config.value_buffers == "shared" else len(replay.lane_counts)
-    capacity = config.value_buffer_capacity // num_buffers
+    num_lanes, is_shared = len(replay.lane_counts), config.value_buffers == "shared"
+    num_buffers = 1 if is_shared else num_environments or num_lanes
+    capacity = config.value_buffer_capacity // (1 if is_shared else num_lanes)
     planner = Planner(
         replay,
         trace(config),
@@ -241,21 +244,18 @@ def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float,
 
     It shares network and memory with `agent`, begins with an empty value buffer, and is only to `act` and `plan`.
     """
-    per_environment = config.eva.value_buffers == "per-environment"
-    capacity = config.eva.value_buffer_capacity // (len(agent.replay.lane_counts) if per_environment else 1)
-    eva = replace(config.eva, value_buffers="shared", value_buffer_capacity=capacity)
-    network = agent.learner.network
+    network, discount = agent.learner.network, config.learner.discount
     streams = generators(seed)
     return EVAAgent(
         agent.learner,
         agent.replay,
-        build_adjuster(eva, agent.replay, network.values, network, network.num_actions, config.learner.discount),
+        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, discount, 1),
         EpsilonGreedy(network.num_actions, LinearSchedule(epsilon, epsilon), streams["exploration"]),
         LinearSchedule(weight, weight),
         streams["sampling"],
         agent.device,
         num_environments=1,
-        discount=config.learner.discount,
+        discount=discount,
         batch_size=config.learner.batch_size,
         learning_starts_transitions=0,
         update_period_steps=1,
@@ -289,7 +289,8 @@ def _learning_rate(config: LearnerConfig) -> LinearSchedule:
     return LinearSchedule(config.learning_rate, end, 0, config.learning_rate_decay_updates)
 
 
-def _weight_schedule(config: EVAConfig) -> LinearSchedule:
+def weight_schedule(config: EVAConfig) -> LinearSchedule:
+    """Return the weight of Q_NP by transitions so far."""
     weight = config.nonparametric_weight
     if config.anneal_start_transitions is None:
         return LinearSchedule(weight, weight)

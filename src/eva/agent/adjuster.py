@@ -44,7 +44,8 @@ class EphemeralValueAdjuster:
 
     Before each action, `adjust` shifts the network's values by what was planned for states like the present one.
     After it, and before the present state is stored (P22), `plan` refreshes those plans when they are due. In a loop
-    of your own, `observe` plans and stores. Where a method takes arrays, it takes NumPy's or tensors.
+    of your own, `observe` plans and stores; `episode_starts` tells, (E,), for which environments the next state that
+    is stored begins an episode. Where a method takes arrays, it takes NumPy's or tensors.
 
     Args:
         memory: The replay buffer that is searched.
@@ -72,7 +73,7 @@ class EphemeralValueAdjuster:
         self._discount = discount
         self._plan_period_steps = plan_period_steps
         self._plan_at_episode_start = plan_at_episode_start
-        self._episode_starts: Bools = np.ones(len(memory.lane_counts), np.bool_)
+        self.episode_starts: Bools = np.ones(len(memory.lane_counts), np.bool_)
         self._num_rounds = 0
         self._rounds: dict[int, _Round] = {}
 
@@ -139,16 +140,33 @@ class EphemeralValueAdjuster:
             truncated: (E,)
             last_embeddings: Of the states after the action, (E, D); needed where truncated.
         """
+        self.plan(embeddings, self.episode_starts)
+        self.store(embeddings, actions, rewards, terminated, truncated, last_embeddings)
+
+    def store(
+        self,
+        embeddings: Array,
+        actions: Ints | Tensor,
+        rewards: Floats | Tensor,
+        terminated: Bools | Tensor,
+        truncated: Bools | Tensor,
+        last_embeddings: Array | None = None,
+    ) -> None:
+        """Store one transition of every environment, without planning; the arguments are those of `observe`."""
         actions, rewards, terminated, truncated = map(_on_host, (actions, rewards, terminated, truncated))
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")
-        self.plan(embeddings, self._episode_starts)
         discounts = np.where(terminated, 0.0, self._discount)
         self.memory.append(None, actions, rewards, discounts, terminated, self._tensor(embeddings))
         if last_embeddings is not None and len(lanes) > 0:
             self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
-        self._episode_starts = terminated | truncated
+        self.episode_starts = terminated | truncated
+
+    def cut_episodes(self) -> None:
+        """End all running episodes in the states that were stored last: whatever is stored next begins new ones."""
+        self.memory.cut()
+        self.episode_starts = np.ones_like(self.episode_starts)
 
     def explain(
         self, q_theta: Array, embedding: Array, nonparametric_weight: float = 0.4, environment: int = 0
@@ -172,7 +190,7 @@ class EphemeralValueAdjuster:
         return {
             "num_steps": self.num_steps,
             "num_rounds": self._num_rounds,
-            "episode_starts": self._episode_starts,
+            "episode_starts": self.episode_starts,
             "search": self.memory.index.get_search_state(),
             "value_buffers": {str(i): buffer.get_state() for i, buffer in enumerate(self.value_buffers)},
             "rounds": {
@@ -184,7 +202,7 @@ class EphemeralValueAdjuster:
     def set_state(self, state: State) -> None:
         """Continue from there."""
         self.num_steps, self._num_rounds = state["num_steps"], state["num_rounds"]
-        self._episode_starts = state["episode_starts"]
+        self.episode_starts = state["episode_starts"]
         self.memory.index.set_search_state(state["search"])
         for i, buffer in enumerate(self.value_buffers):
             buffer.set_state(state["value_buffers"][str(i)])

@@ -113,6 +113,11 @@ class ReplayBuffer:
         slots = self._advance(lanes, observations, embeddings)
         self.kinds[slots] = CLOSING
 
+    def cut(self) -> None:
+        """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
+        newest = self._slots(self._lanes, self.lane_counts - 1)
+        self.kinds[newest[self.kinds[newest] == STEP]] = CLOSING
+
     def get_state(self) -> State:
         """Return the whole memory by name; what is not here follows from it."""
         return {

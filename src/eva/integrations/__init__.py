@@ -1,0 +1,1 @@
+"""EVA for agents of other packages."""
