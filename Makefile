@@ -41,6 +41,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.priorities
 	$(BIN)/python -m benchmarks.emulators
 	$(BIN)/python -m benchmarks.frames
+	$(BIN)/python -m benchmarks.sb3_cost
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import ale_py
 import gymnasium
 import numpy as np
@@ -14,9 +17,15 @@ from benchmarks.sb3 import measure, policy
 from eva.presets import preset
 
 MEMORY, NUM_FRAMES = 50_000, 500
+Model = TypeVar("Model", bound=DQN)
 
 
 def main() -> None:
+    measure(pong(DQN))
+
+
+def pong(make: Callable[..., Model]) -> Model:
+    """Return the paper's DQN, or what `make` makes of it, with a memory that is full."""
     torch.set_num_threads(2)
     gymnasium.register_envs(ale_py)
     config = preset("atari")
@@ -28,7 +37,7 @@ def main() -> None:
         env_kwargs={"frameskip": 1, "repeat_action_probability": 0.0},  # the wrapper skips: together it would be 16
     )
     environment = VecFrameStack(games, 4)
-    model = DQN(
+    model = make(
         "CnnPolicy",
         environment,
         learning_rate=learner.learning_rate,
@@ -47,7 +56,7 @@ def main() -> None:
         device="cpu",
     )
     fill(model)
-    measure(model)
+    return model
 
 
 def fill(model: DQN) -> None:

@@ -1,6 +1,6 @@
 """Stable-Baselines3's DQN on an Atari game, with EVA: four environments, stacked frames, metrics for TensorBoard.
 
-    python examples/sb3_atari.py --game ALE/Pong-v5 --steps 1000000 --weight 0.4
+    python examples/sb3_atari.py --game PongNoFrameskip-v4 --steps 1000000 --weight 0.4
 
 It needs the extras `atari`, `sb3` and `tb`. The weight applies from when the memory is full, as in the paper (P9).
 """
@@ -26,7 +26,7 @@ NUM_ENVIRONMENTS = 4
 def main(argv: Sequence[str] | None = None) -> None:
     """Train, with checkpoints, and save the model and its memory."""
     parser = argparse.ArgumentParser(description="Stable-Baselines3's DQN on an Atari game, with EVA.")
-    parser.add_argument("--game", default="ALE/Pong-v5")
+    parser.add_argument("--game", default="PongNoFrameskip-v4", help="SB3 skips frames itself")
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--weight", type=float, default=0.4, help="of what was planned; 0 is plain DQN")
     parser.add_argument("--memory", type=int, default=100_000, help="transitions in SB3's replay buffer, and in EVA's")

@@ -208,10 +208,12 @@ def test_actions_in_training_follow_an_adjuster_driven_by_hand(num_environments:
     assert hand.num_steps == agent.adjuster.num_steps > 90
 
 
-def test_the_memory_holds_what_happened_and_no_episode_runs_into_the_next() -> None:
+@pytest.mark.parametrize("handle_timeouts", [True, False])
+def test_the_memory_holds_what_happened_and_no_episode_runs_into_the_next(handle_timeouts: bool) -> None:
     """Terminations, time limits, resets by SB3 and resets by `learn`, against the environments' diaries."""
     environment = walks()
-    agent = model(environment, gradient_steps=0, buffer_size=100_000)
+    timeouts = {"handle_timeout_termination": handle_timeouts}  # decides what the learner does (P103)
+    agent = model(environment, gradient_steps=0, buffer_size=100_000, replay_buffer_kwargs=timeouts)
     agent.learn(90)
     agent.learn(60)  # resets the environments amid their episodes
     agent.learn(60, reset_num_timesteps=False)  # does not
