@@ -395,6 +395,14 @@ def test_when_it_applies_and_for_how_long() -> None:
     assert by_step[110] == 0
 
 
+def test_nothing_is_planned_before_learning_starts() -> None:
+    agent = model(walks(2), learning_starts=40).learn(40)
+    assert agent.adjuster.memory.num_complete > 30
+    assert agent.adjuster.num_steps == 0
+    agent.learn(12, reset_num_timesteps=False)
+    assert agent.adjuster.num_steps == 6
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -440,6 +448,13 @@ def test_what_it_cannot_do_is_refused_in_a_sentence() -> None:
         EVADQN(SquashedPolicy, walks(), buffer_size=100)
     with pytest.raises(TypeError, match="bufer_size"):
         EVADQN("MlpPolicy", walks(), bufer_size=100)
+
+
+def test_a_memory_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eva.memory.free_memory", lambda: 10_000)
+    with pytest.raises(UserError, match=r"of 300 states .* lower the memory's capacity to \d+ or less"):
+        model(walks())
+    model(walks(), DQN_0)  # remembers nothing
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

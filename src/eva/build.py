@@ -233,7 +233,8 @@ def make_adjuster(
         eva=config,
     )
     search = index(replay, embedding_size)
-    check_memory(memory_capacity, ReplayBuffer.bytes_per_slot(embedding_size) + search.BYTES_PER_SKETCH)
+    per_slot = ReplayBuffer.bytes_per_slot(embedding_size) + search.BYTES_PER_SKETCH
+    check_memory(memory_capacity, per_slot, capacity="the memory's capacity")
     nothing, place = WholeObservations(0, (0,), np.dtype(np.uint8)), resolve_device(device)
     memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, place, index=search)
     return build_adjuster(config, memory, values, None, num_actions, discount)
