@@ -69,10 +69,10 @@ _ATARI_SMALL = replace(
 
 _CARTPOLE = Config(  # found at weight 0: results/cartpole
     name="cartpole",
-    steps=500_000,
+    steps=300_000,
     environment=EnvironmentConfig(id="CartPole-v1", num_environments=4),
     network=NetworkConfig(hidden_sizes=(120,), embedding_size=84),
-    replay=ReplayConfig(replay_capacity=10_000, importance_anneal_transitions=500_000),
+    replay=ReplayConfig(replay_capacity=20_000, importance_anneal_transitions=300_000),
     learner=LearnerConfig(
         batch_size=128,
         learning_rate=5e-4,
@@ -81,7 +81,7 @@ _CARTPOLE = Config(  # found at weight 0: results/cartpole
         learning_starts_transitions=10_000,
         update_period_steps=2,
     ),
-    exploration=ExplorationConfig(epsilon_end=0.05, epsilon_decay_transitions=250_000),
+    exploration=ExplorationConfig(epsilon_end=0.15, epsilon_decay_transitions=200_000),
     run=RunConfig(metrics_period_transitions=10_000),
 )
 
