@@ -61,6 +61,21 @@ def test_an_explanation_is_the_decision_that_follows() -> None:
     assert 0 < changed < planned
 
 
+def test_more_neighbours_can_be_told_of_than_are_averaged() -> None:
+    agent, environment = built(tiny())
+    observation = run(agent, environment, 90)[-1].observations[0]
+    usual, more, all_ = (agent.explain(observation, num_neighbours=num) for num in (None, 5, 10_000))
+    k = agent.adjuster.value_buffers[0].num_neighbours
+    assert (len(usual.neighbours), len(more.neighbours)) == (k, 5)
+    assert k < 5
+    assert len(all_.neighbours) == len(agent.adjuster.value_buffers[0])
+    assert same(more.neighbours[:k], usual.neighbours)
+    assert same(all_.neighbours[:5], more.neighbours)
+    distances = [neighbour.distance for neighbour in all_.neighbours]
+    assert distances == sorted(distances)
+    assert same((more.q_np, more.q_eva), (usual.q_np, usual.q_eva))
+
+
 def test_before_anything_is_planned_the_network_speaks() -> None:
     agent, environment = built(tiny())
     observation = environment.reset()[0]

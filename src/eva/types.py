@@ -36,6 +36,7 @@ class EnvironmentSpec:
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype[Any]
     reward_bound: float | None = None  # no reward is larger in absolute value, where that is known
+    action_names: tuple[str, ...] = ()  # for people; empty where nothing is known
     num_stacked: int = 1  # frames along the first axis, oldest first; before an episode's first: black ones or itself
 
 

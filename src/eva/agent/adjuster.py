@@ -169,20 +169,34 @@ class EphemeralValueAdjuster:
         self.episode_starts = np.ones_like(self.episode_starts)
 
     def explain(
-        self, q_theta: Array, embedding: Array, nonparametric_weight: float = 0.4, environment: int = 0
+        self,
+        q_theta: Array,
+        embedding: Array,
+        nonparametric_weight: float = 0.4,
+        environment: int = 0,
+        num_neighbours: int | None = None,
     ) -> Explanation:
-        """Tell why the values of one state are what they are, for q_theta (A,) and embedding (D,)."""
+        """Tell why the values of one state are what they are.
+
+        Args:
+            q_theta: (A,)
+            embedding: (D,)
+            nonparametric_weight: Of Q_NP.
+            environment: Whose value buffer to read, where each has its own (P8).
+            num_neighbours: How many to tell of; by default the K that the values are the mean of.
+        """
         buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
         q = _on_host(q_theta)
-        recall = buffer.read(self._tensor(embedding)[None])
-        if recall is None:
+        query = self._tensor(embedding)[None]
+        recall, told = buffer.read(query), buffer.read(query, num_neighbours)
+        if recall is None or told is None:
             return Explanation(q, None, q, nonparametric_weight, ())
         return Explanation(
             q_theta=q,
             q_np=recall.q_np[0],
             q_eva=mix(q, recall.q_np[0], nonparametric_weight),
             nonparametric_weight=nonparametric_weight,
-            neighbours=tuple(self._neighbours(buffer, recall)),
+            neighbours=tuple(self._neighbours(buffer, told)),
         )
 
     def get_state(self) -> State:

@@ -144,15 +144,18 @@ class EVAAgent:
         return decision
 
     @torch.no_grad()
-    def explain(self, observation: Observations, environment: int = 0) -> Explanation:
+    def explain(
+        self, observation: Observations, environment: int = 0, num_neighbours: int | None = None
+    ) -> Explanation:
         """Tell why the agent would value `observation` as it does; nothing changes by it.
 
         Args:
             observation: One, without a batch dimension.
             environment: Whose value buffer to read, where each has its own (P8).
+            num_neighbours: How many to tell of; by default the K that the values are the mean of.
         """
         q_theta, h = self.learner.network(to_device(observation[None], self.device))
-        return self.adjuster.explain(q_theta[0], h[0], self.weight, environment)
+        return self.adjuster.explain(q_theta[0], h[0], self.weight, environment, num_neighbours)
 
     def get_state(self) -> State:
         """Return all that decides the future; between `observe` and `act`."""

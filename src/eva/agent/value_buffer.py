@@ -98,9 +98,13 @@ class ValueBuffer:
         self.origins[places] = origins
         self._num_entries = min(self._num_entries + len(embeddings), capacity)
 
-    def read(self, embeddings: Tensor) -> Recall | None:
-        """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24)."""
+    def read(self, embeddings: Tensor, num_neighbours: int | None = None) -> Recall | None:
+        """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24).
+
+        With `num_neighbours` it is that many instead, or all entries if there are fewer.
+        """
         if len(self) < self.num_neighbours:
             return None
-        entries, squared_distances = self.index.search(embeddings, self.num_neighbours)
+        num = self.num_neighbours if num_neighbours is None else min(num_neighbours, len(self))
+        entries, squared_distances = self.index.search(embeddings, num)
         return Recall(self.values[entries].mean(axis=1), entries, squared_distances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,6 +78,11 @@ class AtariGame:
     def num_actions(self) -> int:
         """How many actions make a difference in this game."""
         return len(self._action_set)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the emulator calls them, in words: "noop", "up right", "left fire"."""
+        return tuple(re.sub("(?<=.)(right|left|fire)", r" \1", action.name.lower()) for action in self._action_set)
 
     def begin(self) -> None:
         """Start an episode; `stack` shows its first observation."""
@@ -158,6 +164,7 @@ class VectorAtari:
             games[0].num_actions,
             games[0].stack.shape,
             games[0].stack.dtype,
+            action_names=games[0].action_names,
             num_stacked=len(games[0].stack),
         )
 

@@ -17,6 +17,7 @@ from eva.types import Bools, Ints
 COIN_REWARD = 1.0
 STEP_REWARD = -0.01
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column) of actions 0 to 3: left, right, up, down
+MOVE_NAMES = ("left", "right", "up", "down")
 
 # P14: the paper's picture is lost; `paper` matches its "195K" states with two coins, `open` its "4K" with one.
 _PILLARS = "..#.......#.."

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from eva.envs.layout import COIN_REWARD, MOVES, STEP_REWARD, MazeLayout, check_num_coins, load_layout
+from eva.envs.layout import COIN_REWARD, MOVE_NAMES, MOVES, STEP_REWARD, MazeLayout, check_num_coins, load_layout
 from eva.errors import UserError
 from eva.ids import MAZE_ID
 from eva.types import Bools, EnvironmentSpec, Floats, Ints, Observations, StepOutcome
@@ -91,7 +91,12 @@ class VectorCoinMaze:
     def spec(self) -> EnvironmentSpec:
         """What an agent must know about these mazes."""
         return EnvironmentSpec(
-            len(self._mazes.every), len(MOVES), self._mazes.observation_shape, np.dtype(np.uint8), reward_bound=1.0
+            len(self._mazes.every),
+            len(MOVES),
+            self._mazes.observation_shape,
+            np.dtype(np.uint8),
+            reward_bound=1.0,
+            action_names=MOVE_NAMES,
         )
 
     @property
