@@ -11,7 +11,7 @@ DEMO := runs/demo
 DEMO_STEPS := 60000
 DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
 
-.PHONY: demo test test-all check bench clean $(DEMO_RUNS)
+.PHONY: demo test test-all check browser bench clean $(DEMO_RUNS)
 
 demo: $(STAMP)  ## train DQN and EVA on the maze, two runs at a time, and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
@@ -21,16 +21,21 @@ $(DEMO_RUNS): $(STAMP)
 	@TTY_COMPATIBLE=0 $(BIN)/eva train maze-1-coin --device cpu --steps $(DEMO_STEPS) --out $@ \
 	  --weight $(patsubst weight-%,%,$(notdir $(patsubst %/,%,$(dir $@)))) --seed $(patsubst seed-%,%,$(notdir $@))
 
-test: check  ## the fast suite
+test: check browser  ## the fast suite
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: check  ## the fast and the slow suite
+test-all: check browser  ## the fast and the slow suite
 	$(BIN)/python -m pytest -n 2
 
 check: $(STAMP)  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+browser:  ## what the inspector's page is tested in
+	@command -v chromium || command -v chromium-browser || command -v google-chrome \
+	  || { test "$$(id -u)" = 0 && apt-get update && apt-get install -y chromium; } \
+	  || echo "no browser: the tests of the inspector's page will fail; install chromium"
 
 bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.step_parts

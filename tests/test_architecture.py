@@ -31,8 +31,10 @@ ROOMS = {
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "integrations": BASE | {"agent", "build", "config", "runs.state"},
+    "inspect": BASE | {"agent", "config", "files", "report", "runs", "schema"},
     "cli": BASE | {"build", "config", "experiments", "games", "presets", "schema", "files", "runs", "report"},
     "cli_experiment": {"errors", "experiments"},
+    "cli_inspect": {"inspect", "runs"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
@@ -42,7 +44,7 @@ HEAVY = {
     "matplotlib": {"report/plots.py"},
     "stable_baselines3": {"integrations/sb3.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
-    "tyro": {"cli.py", "cli_experiment.py"},
+    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py"},
     "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
 AGENT_PACKAGES = {"numpy", "torch", "zstandard"}

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import eva.experiments.command
+import eva.inspect.page
 import eva.report.pages
 import eva.runs.evaluate
 import eva.runs.loop
@@ -30,7 +31,10 @@ from eva.schema import flatten, from_dict
 
 ROOT = Path(__file__).parents[1]
 README, PAPER = ROOT / "README.md", ROOT / "docs" / "paper.md"
-GUIDES = [README, *(ROOT / "docs" / name for name in ("getting-started.md", "api.md", "integrations.md"))]
+GUIDES = [
+    README,
+    *(ROOT / "docs" / name for name in ("getting-started.md", "inspector.md", "api.md", "integrations.md")),
+]
 EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
 DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 EACH_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -182,11 +186,17 @@ def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(
         eva.report.pages, "write_report", lambda *_: done.append("report") or SimpleNamespace(verdict="", html="")
     )
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    inspected = SimpleNamespace(summary="", html="")
+    monkeypatch.setattr(eva.inspect.page, "inspect_run", lambda *_, **__: done.append("inspect") or inspected)
     monkeypatch.setattr(eva.experiments.command, "run_experiment", lambda *_: done.append("experiment") or "")
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
     assert calls or document.name in {"api.md", "integrations.md"}
     for arguments in calls:
-        assert arguments[0] in {"train", "evaluate", "experiment", "report", "presets"}, "stub this command above"
+        assert arguments[0] in {"train", "evaluate", "inspect", "experiment", "report", "presets"}, (
+            "stub this command above"
+        )
         if "--config" in arguments:
             file = Path(arguments[arguments.index("--config") + 1])
             file.parent.mkdir(parents=True, exist_ok=True)

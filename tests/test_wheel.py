@@ -17,6 +17,7 @@ def test_wheel_runs_without_torch(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"eva/py.typed", "eva/agent/adjuster.py", "eva/envs/maze.py", "eva/data/atari57_human_random.csv"} <= names
+    assert {f"eva/inspect/{name}" for name in ("page.html", "page.css", "page.js", "values.js")} <= names
     assert not any(name.startswith("tests") for name in names)
 
     venv.create(tmp_path / "empty", with_pip=False)

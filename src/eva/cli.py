@@ -1,4 +1,4 @@
-"""The command line: eva train | evaluate | experiment | report | presets."""
+"""The command line: eva train | evaluate | inspect | experiment | report | presets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import tyro
 
 from eva import __version__
 from eva.cli_experiment import Experiment, run
+from eva.cli_inspect import Inspect, inspect
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
 from eva.games import game_name
@@ -35,6 +36,7 @@ Ephemeral Value Adjustments: a DQN that plans over its own replay memory before 
 commands:
   train       train an agent and record the run
   evaluate    play single episodes with a finished run, with and without EVA
+  inspect     play an episode and show what the agent remembered at every decision
   experiment  run a figure of the paper, and judge what the paper says
   report      compare runs: learning curves, table and verdict on one page
   presets     list the named configurations
@@ -195,6 +197,10 @@ def _evaluate(arguments: list[str]) -> None:
         print(evaluation_table(rows))
 
 
+def _inspect(arguments: list[str]) -> None:
+    inspect(_parse(Inspect, arguments))
+
+
 def _experiment(arguments: list[str]) -> None:
     run(_parse(Experiment, arguments))
 
@@ -219,6 +225,7 @@ def _presets(arguments: list[str]) -> None:
 _COMMANDS = {
     "train": _train,
     "evaluate": _evaluate,
+    "inspect": _inspect,
     "experiment": _experiment,
     "report": _report,
     "presets": _presets,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -27,40 +28,9 @@ from eva.report.curves import (
     series_numbers,
 )
 from eva.report.reading import RunRecord, find_runs
+from eva.report.style import COLOURS, NUM_COLOURS, STYLE, facts
 from eva.report.verdict import caveats, number, verdict
-
-STYLE = """
-*{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 var(--font)}
-main{max-width:60rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}
-h1{font-size:1.9rem;line-height:1.2;margin:0 0 1rem;letter-spacing:-.02em;overflow-wrap:anywhere}
-h2{font-size:1.15rem;margin:2.75rem 0 .75rem}
-.eyebrow,figcaption,.small{color:var(--muted);font-size:.875rem}
-.eyebrow{margin:0 0 .25rem}
-.verdict{font-size:1.15rem;margin:.6rem 0;padding:.1rem 0 .1rem 1rem;border-left:4px solid var(--series-1)}
-.verdict strong{display:block;font-size:.875rem}
-figure{margin:2rem 0 0}
-figcaption{margin-top:.75rem}
-svg{display:block;width:100%;height:auto;stroke-linejoin:round}
-.narrow{display:none}
-.scroll{overflow-x:auto;margin-bottom:1.25rem}
-table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
-.small{margin:0 0 .3rem}
-th,td{text-align:left;vertical-align:top;padding:.45rem .9rem .45rem 0;border-bottom:1px solid var(--rule)}
-thead th{color:var(--muted);font-weight:500;vertical-align:bottom}
-tbody th{min-width:10rem}
-.n{text-align:right;white-space:nowrap}
-.keep{white-space:nowrap}
-.seed{display:inline-block;white-space:nowrap;margin-right:.75rem}
-.seed i{color:var(--muted);font-style:normal;font-size:.8rem}
-.flag{color:var(--paper);background:var(--muted);border-radius:.6rem;padding:0 .45rem;font-size:.72rem}
-.dot{display:inline-block;width:.7rem;height:.7rem;border-radius:50%;margin-right:.5rem}
-.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:0 2rem;margin:0;font-size:.85rem}
-.facts div{display:flex;justify-content:space-between;gap:1rem;border-bottom:1px solid var(--rule);padding:.25rem 0}
-dt{color:var(--muted);flex:none;max-width:85%;overflow-wrap:anywhere}dd{margin:0;text-align:right;overflow-wrap:anywhere}
-code{display:block;min-width:18rem;font:.82rem/1.5 ui-monospace,Menlo,Consolas,monospace;overflow-wrap:anywhere}
-@media(max-width:38rem){main{padding-top:1.5rem}h1{font-size:1.5rem}.wide{display:none}.narrow{display:block}}
-"""
+from eva.runs.names import INSPECTOR_PAGE
 
 
 @dataclass(frozen=True)
@@ -84,7 +54,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult
     names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
     folder = out or (paths[0] if len(paths) == 1 else root)
     html, png = folder / "report.html", folder / "report.png"
-    text, picture = page(tasks, verdicts, names), plots.png(tasks)
+    text, picture = page(tasks, verdicts, names, folder), plots.png(tasks)
     with refusing_kindly(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_whole(html, text.encode(errors="replace"))
@@ -93,8 +63,8 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult
     return ReportResult(html, png, "\n".join(lines))
 
 
-def page(tasks: Sequence[Task], verdicts: Sequence[str], names: Mapping[Path, str]) -> str:
-    """Return the page; `names` says what to call each run's directory."""
+def page(tasks: Sequence[Task], verdicts: Sequence[str], names: Mapping[Path, str], folder: Path) -> str:
+    """Return the page for `folder`; `names` says what to call each run's directory."""
     title = ", ".join(task.name for task in tasks)
     headline = "".join(
         f'<p class="verdict">{f"<strong>{escape(task.name)}</strong>" if len(tasks) > 1 else ""}{escape(line)}</p>'
@@ -105,14 +75,14 @@ def page(tasks: Sequence[Task], verdicts: Sequence[str], names: Mapping[Path, st
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>EVA report: {escape(title)}</title>
-<style>{_variables(plots.LIGHT)}@media(prefers-color-scheme:dark){{{_variables(plots.DARK)}}}{STYLE}</style></head>
+<style>{COLOURS}{STYLE}</style></head>
 <body><main>
 <header><p class="eyebrow">Ephemeral Value Adjustments: report on {len(names)} run{"s" * (len(names) > 1)}</p>
 <h1>{escape(title)}</h1>{headline}</header>
 <figure><div role="img" aria-label="{escape("Learning curves. " + " ".join(verdicts))}">
 <div class="wide">{plots.svg(tasks, narrow=False)}</div><div class="narrow">{plots.svg(tasks, narrow=True)}</div></div>
 <figcaption>{_caption(tasks)}</figcaption></figure>
-<section><h2>Final performance</h2>{"".join(_results(task, numbers) for task in tasks)}</section>
+<section><h2>Final performance</h2>{"".join(_results(task, numbers, folder) for task in tasks)}</section>
 {f'<section><h2>Read with care</h2><ul class="small">{notes}</ul></section>' if notes else ""}
 <section><h2>Configuration</h2>{_configuration(tasks)}</section>
 <section><h2>Provenance</h2>{_provenance(tasks, names)}</section>
@@ -134,19 +104,19 @@ def _caption(tasks: Sequence[Task]) -> str:
     )
 
 
-def _results(task: Task, numbers: Mapping[str, int]) -> str:
+def _results(task: Task, numbers: Mapping[str, int], folder: Path) -> str:
     optimum = "" if task.optimum is None else f" Optimal return: {number(task.optimum)}."
     caption = f"{task.name}: mean return of the episodes that finished in the last {FINAL_SHARE:.0%} of a run.{optimum}"
     heads = ["Variant", "Seeds", "Each seed", "Mean", "Of optimum", "Transitions", "Steps/s"]
-    rows = [_result_row(variant, task.optimum, numbers[variant.label]) for variant in task.variants]
+    rows = [_result_row(variant, task.optimum, numbers[variant.label], folder) for variant in task.variants]
     return _table(heads, rows, caption, numeric=(1, 3, 4, 5, 6))
 
 
-def _result_row(variant: Variant, optimum: float | None, series: int) -> list[str]:
-    colour = f"var(--series-{series % plots.NUM_COLOURS})"
+def _result_row(variant: Variant, optimum: float | None, series: int, folder: Path) -> list[str]:
+    colour = f"var(--series-{series % NUM_COLOURS})"
     seeds = " ".join(
         f'<span class="seed"><i>{run.seed}:</i> {_or_dash(final_return(run), number)}'
-        f"{'' if run.finished else ' <span class=flag>unfinished</span>'}</span>"
+        f"{'' if run.finished else ' <span class=flag>unfinished</span>'}{_inspector_link(run, folder)}</span>"
         for run in variant.runs
     )
     mean = float(np.mean(variant.finals)) if variant.finals else math.nan
@@ -162,6 +132,14 @@ def _result_row(variant: Variant, optimum: float | None, series: int) -> list[st
         " to ".join(f"{length:,}" for length in dict.fromkeys((lengths[0], lengths[-1]))),
         _or_dash(float(np.median(speeds)) if speeds else math.nan, "{:,.0f}".format),
     ]
+
+
+def _inspector_link(run: RunRecord, folder: Path) -> str:
+    """Link to the page that `eva inspect` wrote for a run, if it did."""
+    if not (run.path / INSPECTOR_PAGE).exists():
+        return ""
+    target = quote(os.path.relpath(run.path / INSPECTOR_PAGE, folder.resolve()))
+    return f' <a href="{target}" aria-label="What seed {run.seed} remembers">inspect</a>'
 
 
 def _configuration(tasks: Sequence[Task]) -> str:
@@ -191,8 +169,7 @@ def _comparison(head: str, labelled: Sequence[tuple[str, Mapping[str, str]]], ca
     varied = differing([fields for _, fields in labelled])
     shared = {name: value for name, value in labelled[0][1].items() if name not in varied}
     rows = [[escape(label), *(escape(fields.get(name, "absent")) for name in varied)] for label, fields in labelled]
-    facts = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in shared.items())
-    return (_table([head, *map(escape, varied)], rows, caption) if varied else "") + f'<dl class="facts">{facts}</dl>'
+    return (_table([head, *map(escape, varied)], rows, caption) if varied else "") + facts(shared)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, numeric: Sequence[int] = ()) -> str:
@@ -208,11 +185,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, nu
         f'aria-label="{escape(caption)}"><table aria-label="{escape(caption)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def _variables(colours: Mapping[str, str]) -> str:
-    font = "--font:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-    return f":root{{{font};{';'.join(f'--{name}:{colour}' for name, colour in colours.items())}}}"
 
 
 def _or_dash(value: float, form: Callable[[float], str]) -> str:

@@ -19,16 +19,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from eva.report.curves import Task, Variant, curve, series_numbers
+from eva.report.style import LIGHT, NUM_COLOURS
 from eva.report.verdict import number
 
-# Okabe and Ito's hues, safe for the colour-blind: darker where they are pale on white, lighter for dark pages.
-LIGHT = {"paper": "#ffffff", "ink": "#1c2530", "muted": "#5c6873", "rule": "#dfe3e8", "optimum": "#30363d"} | {
-    f"series-{i}": c for i, c in enumerate(("#0072b2", "#d55e00", "#009e73", "#b5548b", "#b98600", "#3a9bd1"))
-}
-DARK = {"paper": "#12171d", "ink": "#e8ecf1", "muted": "#9aa7b4", "rule": "#2b333d", "optimum": "#ccd3da"} | {
-    f"series-{i}": c for i, c in enumerate(("#5cb3ee", "#ff9552", "#2fcca0", "#ea94c4", "#f0bf4c", "#9ad8ff"))
-}
-NUM_COLOURS = sum(name.startswith("series-") for name in LIGHT)
 DASHES = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # the next round of colours gets the next pattern
 
 STYLE: dict[Any, Any] = {

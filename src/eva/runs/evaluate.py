@@ -17,7 +17,7 @@ from eva.errors import UserError
 from eva.runs.episodes import EpisodeTracker
 from eva.runs.jobs import EPSILON
 from eva.runs.loading import load_run
-from eva.types import Ints
+from eva.types import Ints, VectorEnvironment
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,16 @@ def evaluate(
     return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]
 
 
+def stage(
+    config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
+) -> tuple[VectorEnvironment, EVAAgent]:
+    """Return the environment of a single episode and who plays it; `sequence` decides its start and exploration."""
+    environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
+    one = replace(config.environment, num_environments=1)
+    environment = build_environment(replace(config, seed=environment_seed, environment=one))
+    return environment, build_player(config, agent, weight, epsilon, exploration_seed)
+
+
 def _evaluate(
     config: Config, agent: EVAAgent, weight: float, num_episodes: int, seed: int, epsilon: float
 ) -> Evaluation:
@@ -70,10 +80,7 @@ def _play(
     config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
 ) -> tuple[float, int, float | None]:
     """Play one episode; returns its return, its length, and the share of decisions that EVA changed."""
-    environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
-    one = replace(config.environment, num_environments=1)
-    environment = build_environment(replace(config, seed=environment_seed, environment=one))
-    player = build_player(config, agent, weight, epsilon, exploration_seed)
+    environment, player = stage(config, agent, weight, sequence, epsilon)
     episodes = EpisodeTracker(1)
     observations = environment.reset()
     while True:

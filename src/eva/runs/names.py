@@ -22,3 +22,6 @@ METRICS = {
 """The names that metrics.jsonl may hold; one is null where there was nothing to average."""
 
 EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
+
+INSPECTOR_PAGE = "inspect.html"
+"""The page that `eva inspect` writes, unless it is told where."""

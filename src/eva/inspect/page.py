@@ -1,0 +1,144 @@
+"""From a finished run to `inspect.html`, one page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import torch
+
+from eva.agent.eva import EVAAgent
+from eva.config import Config
+from eva.errors import UserError
+from eva.files import refusing_kindly, write_whole
+from eva.inspect.episode import Episode, play
+from eva.inspect.memories import Memories, floats, integers
+from eva.inspect.pictures import painter, sheets, thumbnails
+from eva.inspect.plane import fit_plane, sample_slots
+from eva.report.style import COLOURS, STYLE, facts
+from eva.runs.jobs import EPSILON
+from eva.runs.loading import load_run
+from eva.runs.names import INSPECTOR_PAGE
+from eva.schema import flatten
+
+MAX_STEPS = 2_000
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Where the page went, and what it shows in one sentence."""
+
+    html: Path
+    summary: str
+
+
+def inspect_run(
+    run: Path | str,
+    *,
+    weight: float | None = None,
+    seed: int = 0,
+    epsilon: float = EPSILON,
+    max_steps: int = MAX_STEPS,
+    out: Path | None = None,
+) -> Inspection:
+    """Play an episode with a finished run and write the page that explains its decisions.
+
+    Args:
+        run: A finished run directory.
+        weight: Of Q_NP; by default the run's own.
+        seed: Of the start state and exploration: the episode is the first that `evaluate` plays with it (P105).
+        epsilon: Probability of a random action.
+        max_steps: Decisions; a longer episode is cut short.
+        out: The file; by default `inspect.html` in the run directory.
+    """
+    run = Path(run)
+    if not 0 <= epsilon <= 1 or not (weight is None or 0 <= weight <= 1) or seed < 0 or max_steps < 1:
+        raise UserError("inspect with weight and epsilon from 0 to 1, a seed from 0 on, and at least 1 step.")
+    config, agent = load_run(run)
+    torch.set_num_threads(config.run.threads)
+    weight = config.eva.nonparametric_weight if weight is None else weight
+    episode = play(config, agent, weight, seed, epsilon, max_steps)
+    summary = _summary(episode, weight, seed)
+    out = out or run / INSPECTOR_PAGE
+    text = _page(config, summary, describe(config, agent, episode, weight))
+    with refusing_kindly(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, text.encode())
+    return Inspection(out, summary)
+
+
+@torch.no_grad()
+def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -> dict[str, Any]:
+    """Return all that the page shows; numbers are float32, as the agent had them."""
+    decisions, replay = episode.decisions, agent.replay
+    explanations = [each.explanation for each in decisions]
+    unknown = np.full(episode.spec.num_actions, np.nan, np.float32)
+    memories = Memories(explanations)
+    observations = np.stack([each.observation for each in decisions])
+    remembered = replay.observations_at(memories.slots)
+    paint = painter(episode.spec, np.concatenate([observations, remembered]))
+    names = episode.spec.action_names or tuple(f"action {a}" for a in range(episode.spec.num_actions))
+    return {
+        "weight": weight,
+        "numNeighbours": config.eva.num_neighbours,
+        "actionNames": names,
+        "actions": integers([each.action for each in decisions]),
+        "rewards": floats([each.reward for each in decisions]),
+        "qTheta": floats([each.q_theta for each in explanations]),
+        "qNp": floats([unknown if each.q_np is None else each.q_np for each in explanations]),
+        "qEva": floats([each.q_eva for each in explanations]),
+        **memories.tables(),
+        "frames": sheets(paint(observations)),
+        "tiles": sheets(thumbnails(paint(remembered))),
+        **_map(agent, np.stack([each.embedding for each in decisions]), memories),
+    }
+
+
+def _map(agent: EVAAgent, path: Any, memories: Memories) -> dict[str, Any]:
+    """Project what is remembered, the episode, and the entries that were recalled (as they were stored, P6)."""
+    stored = agent.replay.embeddings
+    sample = stored[torch.from_numpy(sample_slots(agent.replay)).to(stored.device)]
+    values = agent.learner.network.values(sample).amax(dim=1)
+    points = sample.cpu().numpy()
+    plane = fit_plane(np.concatenate([points, path]))
+    entries = stored[torch.from_numpy(memories.entry_slots).to(stored.device)].cpu().numpy()
+    return {
+        "mapPoints": floats(plane(points)),
+        "mapValues": floats(values.cpu().numpy()),
+        "mapPath": floats(plane(path)),
+        "mapEntries": floats(plane(entries)),
+        "mapExplained": plane.explained,
+    }
+
+
+def _summary(episode: Episode, weight: float, seed: int) -> str:
+    num = len(episode.decisions)
+    changed = sum(each.explanation.changed for each in episode.decisions)
+    total = sum(each.reward for each in episode.decisions)
+    end = "" if episode.ended else ", cut short"
+    return (
+        f"Seed {seed}, weight {weight:g}: {num:,} decision{'s' * (num != 1)}{end}, return {total:.2f}; "
+        f"the memory changed {changed:,} of them."
+    )
+
+
+def _page(config: Config, summary: str, data: dict[str, Any]) -> str:
+    room = files("eva.inspect")
+    style, *scripts = (
+        (room / name).read_text() for name in ("page.css", "values.js", "pictures.js", "charts.js", "page.js")
+    )
+    fields = {name: str(value) for name, value in flatten(config)}
+    return Template((room / "page.html").read_text()).substitute(
+        title=escape(config.name),
+        summary=escape(summary),
+        style=COLOURS + STYLE + style,
+        configuration=facts(fields),
+        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        script="\n".join(scripts),
+    )

@@ -1,0 +1,94 @@
+"""Observations as pictures, and many small pictures as few PNG files."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eva.agent.network import is_channels_last
+from eva.types import EnvironmentSpec, Floats, Observations
+
+Pictures = NDArray[np.uint8]
+"""(n, height, width, channels), with one channel (grey) or three."""
+
+THUMBNAIL_SIZE = 42  # pixels of the longer side, at most
+SHEET_COLUMNS, SHEET_ROWS = 16, 16
+
+
+@dataclass(frozen=True)
+class Painter:
+    """Turns observations into pictures: images as they are, the newest of stacked frames, numbers as bars."""
+
+    spec: EnvironmentSpec
+    low: Floats  # (numbers,) of each number of an observation: what an empty bar stands for
+    high: Floats  # (numbers,) and a full one
+
+    def __call__(self, observations: Observations) -> Pictures:
+        """Paint n observations."""
+        newest = self.spec.observation_shape[0] // self.spec.num_stacked if self.spec.num_stacked > 1 else None
+        frames = observations if newest is None else observations[:, -newest:]
+        if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
+            return self._bars(observations.reshape(len(observations), -1))
+        if frames.ndim == 3:
+            return frames[..., None]
+        images = frames if is_channels_last(frames.shape[1:]) else np.moveaxis(frames, 1, 3)
+        return images if images.shape[3] in (1, 3) else images[..., -1:]
+
+    def _bars(self, numbers: NDArray[Any]) -> Pictures:
+        span = np.where(self.high > self.low, self.high - self.low, 1)
+        filled = np.clip((numbers - self.low) / span, 0, 1) * THUMBNAIL_SIZE
+        rows = np.arange(THUMBNAIL_SIZE)[::-1] + 0.5
+        bars = np.where(rows[:, None] < filled[:, None, :], 200, 40).astype(np.uint8)
+        return np.repeat(bars, max(1, THUMBNAIL_SIZE // numbers.shape[1]), axis=2)[..., None]
+
+
+def painter(spec: EnvironmentSpec, observations: Observations) -> Painter:
+    """Return what paints observations of `spec`; numbers are scaled to their range in `observations`."""
+    numbers = observations.reshape(len(observations), -1)
+    return Painter(spec, numbers.min(axis=0).astype(np.float64), numbers.max(axis=0).astype(np.float64))
+
+
+def thumbnails(pictures: Pictures) -> Pictures:
+    """Shrink pictures by a whole factor until they fit: each pixel is the mean of a block, a rest is cut off."""
+    _, height, width, channels = pictures.shape
+    factor = -(-max(height, width) // THUMBNAIL_SIZE)
+    rows, columns = max(1, height // factor), max(1, width // factor)
+    cut = pictures[:, : rows * factor, : columns * factor]
+    blocks = cut.reshape(len(pictures), rows, cut.shape[1] // rows, columns, cut.shape[2] // columns, channels)
+    shrunk: Pictures = blocks.mean(axis=(2, 4)).round().astype(np.uint8)
+    return shrunk
+
+
+def sheets(pictures: Pictures) -> dict[str, Any]:
+    """Return pictures as the page reads them: PNG files of 16 by 16, row by row, in base64."""
+    num, height, width, channels = pictures.shape
+    per_sheet = SHEET_COLUMNS * SHEET_ROWS
+    files = []
+    for begin in range(0, num, per_sheet):
+        part = pictures[begin : begin + per_sheet]
+        rows = -(-len(part) // SHEET_COLUMNS)
+        grid = np.zeros((rows * SHEET_COLUMNS, height, width, channels), np.uint8)
+        grid[: len(part)] = part
+        image = grid.reshape(rows, SHEET_COLUMNS, height, width, channels).swapaxes(1, 2)
+        files.append(b64encode(png(image.reshape(rows * height, SHEET_COLUMNS * width, channels))).decode())
+    return {"width": width, "height": height, "columns": SHEET_COLUMNS, "perSheet": per_sheet, "files": files}
+
+
+def png(image: NDArray[np.uint8]) -> bytes:
+    """Encode an image, (height, width, 1) grey or (height, width, 3) in colour."""
+    height, width, channels = image.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
+    lines = np.zeros((height, 1 + width * channels), np.uint8)  # each line begins with its filter: none
+    lines[:, 1:] = image.reshape(height, -1)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

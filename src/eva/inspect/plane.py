@@ -1,0 +1,45 @@
+"""A picture of the space of embeddings: its two leading principal directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eva.agent.replay import ReplayBuffer
+from eva.types import Floats, Ints
+
+MAX_POINTS = 2_000
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Where embeddings lie along two directions."""
+
+    origin: Floats  # (D,)
+    directions: Floats  # (D, 2)
+    explained: float  # the share of the variance that the two hold
+
+    def __call__(self, embeddings: Floats) -> Floats:
+        """Project embeddings, (n, D), to (n, 2)."""
+        projected: Floats = (embeddings - self.origin) @ self.directions
+        return projected
+
+
+def fit_plane(embeddings: Floats) -> Plane:
+    """Fit the two leading principal directions of embeddings (n, D); their signs are chosen, not left to chance."""
+    origin = embeddings.mean(axis=0)
+    centred = (embeddings - origin).astype(np.float64)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    leading = directions[:, ::-1][:, :2]
+    leading = np.pad(leading, ((0, 0), (0, 2 - leading.shape[1])))
+    largest = np.abs(leading).argmax(axis=0)
+    signs = np.where(np.take_along_axis(leading, largest[None], axis=0)[0] < 0, -1.0, 1.0)
+    total = variances.sum()
+    return Plane(origin, leading * signs, float(variances[-2:].sum() / total) if total > 0 else 1.0)
+
+
+def sample_slots(replay: ReplayBuffer) -> Ints:
+    """Return slots of complete transitions, at most 2,000, spread evenly over the memory (P107)."""
+    complete = np.flatnonzero(replay.complete)
+    return complete[np.linspace(0, len(complete) - 1, min(len(complete), MAX_POINTS)).astype(np.int64)]
