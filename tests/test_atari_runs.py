@@ -15,7 +15,7 @@ import pytest
 
 import eva.runs.loop
 from eva.agent.eva import EVAAgent
-from eva.build import _weight_schedule
+from eva.build import weight_schedule
 from eva.cli import main
 from eva.config import Config
 from eva.errors import UserError
@@ -134,7 +134,7 @@ def test_the_small_preset_differs_where_it_says() -> None:
 def test_the_weight_of_any_preset_can_be_annealed(name: str, asked: list[tuple[Config, Path]]) -> None:
     assert main(["train", name, "--eva.anneal-start-transitions", "5000"]) == 0
     ((config, _),) = asked
-    schedule = _weight_schedule(config.eva)
+    schedule = weight_schedule(config.eva)
     assert [schedule(t) for t in (0, 5_000, 1_005_000, 2_005_000, 10**7)] == pytest.approx([0.4, 0.4, 0.2, 0, 0])
 
 
