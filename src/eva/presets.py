@@ -69,7 +69,7 @@ _ATARI_SMALL = replace(
 
 _CARTPOLE = Config(  # found at weight 0: results/cartpole
     name="cartpole",
-    steps=300_000,
+    steps=500_000,
     environment=EnvironmentConfig(id="CartPole-v1", num_environments=4),
     network=NetworkConfig(hidden_sizes=(120,), embedding_size=84),
     replay=ReplayConfig(replay_capacity=20_000, importance_anneal_transitions=300_000),
