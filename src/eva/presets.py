@@ -91,7 +91,7 @@ DESCRIPTIONS = {
     "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
     "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game; differs from its table in P1 and P11"),
     "atari-small": (_ATARI_SMALL, "the same for a laptop: memory 100,000 (paper: 500,000), faster decay of epsilon"),
-    "cartpole": (_CARTPOLE, "Gymnasium's CartPole-v1, solved (results/cartpole)"),
+    "cartpole": (_CARTPOLE, "Gymnasium's CartPole-v1 (results/cartpole)"),
     "smoke": (_SMOKE, "everything small: seconds, for trying out and for tests; it learns nothing"),
 }
 

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 Verdict = Literal["holds", "holds in part", "does not hold", "not judged"]
 
 
+OURS = "ours"
+"""Where a claim stands that is not in the paper."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """What the paper says.
 
     Attributes:
-        where: In the paper.
+        where: In the paper, or OURS.
         text: One sentence, in the paper's own words where possible.
         rule: When it holds, and when in part; decided before the runs were made.
     """

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from eva.experiments.definition import Experiment, Judgement, Table
+from eva.experiments.definition import OURS, Experiment, Judgement, Table
 from eva.experiments.words import plain
 from eva.report.reading import RunRecord
 
@@ -81,10 +81,11 @@ def readme(experiment: Experiment, judgement: Judgement, runs: Sequence[RunRecor
     claims = ["# " + experiment.title, "", f"**{judgement.outcome}**", ""]
     for claim, finding in zip(experiment.claims, judgement.findings, strict=True):
         untested = f" {_UNTESTED}" if finding.verdict == "does not hold" else ""
+        source = "Not in the paper." if claim.where == OURS else f"{claim.where} of the paper."
         claims += [
             f"## {finding.verdict.capitalize()}: {claim.text}",
             "",
-            f"{claim.where} of the paper. We measured: {finding.measured}. How sure: {finding.certainty}.{untested}",
+            f"{source} We measured: {finding.measured}. How sure: {finding.certainty}.{untested}",
             "",
             f"Rule: {claim.rule}",
             "",
