@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +15,17 @@ _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # 
 SHORTEST = 1e-14  # a length below which the products are too small for float32
 _MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
 _CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
+
+
+@dataclass(frozen=True)
+class _Proposals:
+    """The keys with the smallest scores."""
+
+    queries: Floats  # (E, D) float64
+    all_scores: Tensor  # (E, N)
+    scores: Floats  # (E, n) sorted
+    places: Ints  # (E, n)
+    limits: Floats  # (E,) of the scores that a neighbour may have
 
 
 class NeighbourIndex:
@@ -90,19 +103,35 @@ class NeighbourIndex:
         Returns:
             Places and squared distances (float64), nearest first, (E, k) each.
         """
-        self._refresh()
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
+        return self._decided(self._proposals_of(queries, k), k)
+
+    def nearest(self, queries: Tensor, k: int) -> Ints:
+        """Find the same k > 0 keys as `search`, in any order, (E, k): mostly their scores suffice to tell them."""
+        proposed = self._proposals_of(queries, k)
+        if proposed.scores.shape[1] > k and (proposed.scores[:, k] > proposed.limits).all():
+            return proposed.places[:, :k]
+        return self._decided(proposed, k)[0]
+
+    def _proposals_of(self, queries: Tensor, k: int) -> _Proposals:
+        self._refresh()
         all_scores = self._score(queries)
         best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
-        scores, candidates, directly = best.values.cpu().numpy(), best.indices.cpu().numpy(), on_host(queries)
+        scores, directly = best.values.cpu().numpy(), on_host(queries)
         limits = self._limits(directly, scores[:, k - 1])
+        return _Proposals(directly, all_scores, scores, best.indices.cpu().numpy(), limits)
+
+    def _decided(self, proposed: _Proposals, k: int) -> tuple[Ints, Floats]:
+        """Order what was proposed by its distance, with all else that is within the limit."""
+        scores, limits = proposed.scores, proposed.limits
         near = slice(max(k, int((scores <= limits[:, None]).sum(axis=1).max())))  # they are sorted
-        places, distances = self._ordered(directly, candidates[:, near], np.isfinite(scores[:, near]), k)
-        if candidates.shape[1] < len(self.keys):
+        real = np.isfinite(scores[:, near])
+        places, distances = self._ordered(proposed.queries, proposed.places[:, near], real, k)
+        if scores.shape[1] < len(self.keys):
             for e in (scores[:, -1] <= limits).nonzero()[0]:  # there may be more within the limit
-                within = (all_scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
-                places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
+                within = (proposed.all_scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
+                places[e], distances[e] = self._ordered_by_chunks(proposed.queries[e], within, k)
         return places, distances
 
     def _score(self, queries: Tensor) -> Tensor:

@@ -98,6 +98,12 @@ class ValueBuffer:
         self.origins[places] = origins
         self._num_entries = min(self._num_entries + len(embeddings), capacity)
 
+    def average(self, embeddings: Tensor) -> Floats | None:
+        """Return `read`'s q_np, (E, A), without telling where it comes from: what a decision needs."""
+        if len(self) < self.num_neighbours:
+            return None
+        return self._mean(self.index.nearest(embeddings, self.num_neighbours))
+
     def read(self, embeddings: Tensor, num_neighbours: int | None = None) -> Recall | None:
         """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24).
 
@@ -107,4 +113,8 @@ class ValueBuffer:
             return None
         num = self.num_neighbours if num_neighbours is None else min(num_neighbours, len(self))
         entries, squared_distances = self.index.search(embeddings, num)
-        return Recall(self.values[entries].mean(axis=1), entries, squared_distances)
+        return Recall(self._mean(entries), entries, squared_distances)
+
+    def _mean(self, entries: Ints) -> Floats:
+        mean: Floats = self.values[np.sort(entries, axis=1)].mean(axis=1)  # sorted: the same bits in whatever order
+        return mean
