@@ -188,7 +188,8 @@ class EphemeralValueAdjuster:
         buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
         q = _on_host(q_theta)
         query = self._tensor(embedding)[None]
-        recall, told = buffer.read(query), buffer.read(query, num_neighbours)
+        recall = buffer.read(query)
+        told = recall if num_neighbours is None else buffer.read(query, num_neighbours)
         if recall is None or told is None:
             return Explanation(q, None, q, nonparametric_weight, ())
         return Explanation(
