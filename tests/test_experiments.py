@@ -296,6 +296,4 @@ def test_a_quick_experiment_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - {"maze-single-episode"}))
 def test_every_quick_experiment_runs(name: str, tmp_path: Path) -> None:
-    if name == "atari-55":
-        pytest.importorskip("ale_py")
     quick_runs(name, tmp_path)
