@@ -19,6 +19,7 @@ from eva.experiments.command import write_page
 from eva.experiments.definition import jobs_of
 from eva.experiments.evidence import Evidence
 from eva.experiments.maze import DQN, compare_arms, measure_arms
+from eva.experiments.pong import dopamine
 from eva.experiments.records import Records
 from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices
 from eva.experiments.trace_computations import COSTS
@@ -347,6 +348,27 @@ def test_atari(learned: dict[str, tuple[float, float]], expected: list[str], tmp
     cut = each.judge(evidence)
     assert {finding.verdict for finding in cut.findings} == {"not judged"}
     assert [finding.measured for finding in cut.findings] == [finding.measured for finding in judgement.findings]
+
+
+@pytest.mark.parametrize(
+    ("dqn", "eva", "expected"),
+    [(-15.0, 3.0, "holds"), (-15.0, -20.7, "holds in part"), (-21.0, -20.7, "does not hold")],
+)
+def test_pong(dqn: float, eva: float, expected: str, tmp_path: Path) -> None:
+    summary = judged(tmp_path, "pong", lambda job: Learned(eva if weight(job) else dqn, 0.6))
+    assert verdicts(summary) == [expected]
+    gains = summary["numbers"]["above_chance"]
+    assert [gains[name]["value"] for name in (DQN, "EVA, weight 0.4")] == pytest.approx([dqn + 20.7, eva + 20.7])
+    row = next(
+        line for line in (tmp_path / "pong" / "README.md").read_text().splitlines() if line.startswith("| DQN |")
+    )
+    means = [float(cell.split()[0]) for cell in row.split("|")[2:-1]]
+    assert means == pytest.approx([LOW, LOW, 0.4 * LOW + 0.6 * dqn, dqn], abs=0.15)  # 400 episodes, 100 in a million
+
+
+def test_published_figures_of_pong_are_read_as_they_are() -> None:
+    assert dopamine()[1] == (-20.2, 0.1)
+    assert dopamine()[199] == (19.8, 0.2)
 
 
 def test_one_seed_decides_nothing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from eva.experiments import (
     maze_learning,
     maze_single_episode,
     maze_tuning,
+    pong,
     trace_computations,
 )
 from eva.experiments.definition import Experiment
@@ -22,6 +23,7 @@ _ALL = (
     trace_computations.EXPERIMENT,
     consolidation.EXPERIMENT,
     atari.FULL,
+    pong.EXPERIMENT,
     cartpole.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
