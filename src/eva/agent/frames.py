@@ -11,6 +11,7 @@ import torch
 import zstandard
 from torch import Tensor
 
+from eva.agent.device import WHITE
 from eva.types import Bools, Ints, Observations, State
 
 _BLACK = -1  # the place of a frame that is 0 everywhere
@@ -23,6 +24,7 @@ class ObservationStore(Protocol):
     shape: tuple[int, ...]  # of one observation
     dtype: np.dtype[Any]
     memory_format: torch.memory_format  # how the network likes them to lie in memory
+    reads_floats: bool  # whether bytes can be read as the floats that the network makes of them, in one pass
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store an observation in the next slot of each of some lanes.
@@ -35,7 +37,7 @@ class ObservationStore(Protocol):
         ...
 
     def read(self, slots: Ints, out: Observations) -> None:
-        """Copy the observations of `slots`, (n,), into `out`, (n, ...)."""
+        """Copy the observations of `slots`, (n,), into `out`, (n, ...), of `dtype`, or float32 if it `reads_floats`."""
         ...
 
     def get_state(self) -> State:
@@ -51,6 +53,7 @@ class WholeObservations:
     """Observations as they come."""
 
     memory_format = torch.contiguous_format
+    reads_floats = False
 
     def __init__(self, num_slots: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = shape
@@ -225,6 +228,7 @@ class StackedObservations:
         self.shape = shape
         self.dtype = dtype
         self.memory_format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
+        self.reads_floats = dtype == np.uint8
         num_stacked, *frame_shape = shape
         self._lane_capacity = lane_capacity
         self._frames = make_frames(num_environments, lane_capacity + num_stacked - 1, tuple(frame_shape), dtype)
@@ -255,6 +259,8 @@ class StackedObservations:
             torch.index_select(source, 0, indices[i], out=room)
             target[:, i].copy_(room)
         out[is_black] = 0
+        if out.dtype != self.dtype:
+            target.div_(WHITE)
 
     def _room(self, num_frames: int) -> Tensor:
         """Return memory for frames that is allocated once."""

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
+from eva.agent.device import WHITE
+
 
 class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
@@ -80,7 +82,7 @@ class QNetwork(nn.Module):
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
         pixels = observations.contiguous(memory_format=torch.channels_last)
-        return pixels / 255 if pixels.dtype == torch.uint8 else pixels.float()  # bytes become float32 in one pass
+        return pixels / WHITE if pixels.dtype == torch.uint8 else pixels.float()  # bytes become float32 in one pass
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:
