@@ -1,4 +1,4 @@
-"""One measurement of `atari_peers`: this package's agent. Arguments: the weight, and the memory's capacity."""
+"""One measurement of `atari_peers`: our agent. Arguments: weight, the capacity of its memory, how it keeps frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eva.runs.loop import interact
 
 def main() -> None:
     torch.set_num_threads(2)
-    agent, environment = pong(float(sys.argv[1]), int(sys.argv[2]))
+    agent, environment = pong(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
     stopwatch = Stopwatch()
     steps = interact(agent, environment)
     while stopwatch.tick(environment.spec.num_environments):

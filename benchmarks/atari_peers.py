@@ -13,16 +13,17 @@ from benchmarks.peers import Peer, compare
 
 ROUNDS, THREADS = 5, 2
 PFRL = Peer("pfrl", ("pfrl==0.4.0", "packaging", "gymnasium", "ale-py", "opencv-python-headless"))
+OURS = [sys.executable, "-m", "benchmarks.atari_ours"]
+EVA, COMPRESSED, DQN = "EVA, 500k", "EVA, 500k, compressed", "DQN, 500k"
+SB3_DQN, PFRL_DQN = "Stable-Baselines3 DQN", "pfrl DQN"
 COMMANDS = {
-    "EVA, 500k": [sys.executable, "-m", "benchmarks.atari_ours", "0.4", "500000"],
-    "DQN, 500k": [sys.executable, "-m", "benchmarks.atari_ours", "0", "500000"],
-    "EVA, 50k": [sys.executable, "-m", "benchmarks.atari_ours", "0.4", "50000"],
-    "Stable-Baselines3 DQN": [SB3.python, "-m", "benchmarks.atari_sb3"],
-    "pfrl DQN": [PFRL.python, "-W", "ignore", "-m", "benchmarks.atari_pfrl"],
+    EVA: [*OURS, "0.4", "500000", "raw"],
+    COMPRESSED: [*OURS, "0.4", "500000", "compressed"],
+    DQN: [*OURS, "0", "500000", "raw"],
+    SB3_DQN: [SB3.python, "-m", "benchmarks.atari_sb3"],
+    PFRL_DQN: [PFRL.python, "-W", "ignore", "-m", "benchmarks.atari_pfrl"],
 }
-RATIOS = tuple(
-    (ours, theirs) for theirs in ("Stable-Baselines3 DQN", "pfrl DQN") for ours in ("EVA, 500k", "DQN, 500k")
-)
+RATIOS = ((EVA, SB3_DQN), (DQN, SB3_DQN), (EVA, PFRL_DQN), (DQN, PFRL_DQN), (EVA, DQN), (COMPRESSED, EVA))
 
 if __name__ == "__main__":
     for peer in (SB3, PFRL):
