@@ -26,7 +26,7 @@ from eva.experiments.trace_computations import COSTS
 from eva.games import PUBLISHED_SCORES
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
-from tests.synthetic import LOW, Learned, Played, World, draw_nothing, nothing_played, write_run
+from tests.synthetic import LOW, Learned, Played, World, draw_nothing, nothing_learned, nothing_played, write_run
 
 WINDOW = 0.05
 
@@ -348,6 +348,22 @@ def test_atari(learned: dict[str, tuple[float, float]], expected: list[str], tmp
     cut = each.judge(evidence)
     assert {finding.verdict for finding in cut.findings} == {"not judged"}
     assert [finding.measured for finding in cut.findings] == [finding.measured for finding in judgement.findings]
+
+
+@pytest.mark.parametrize(("last", "expected"), [(480.0, "holds"), (470.0, "holds in part")])
+def test_cartpole_is_judged_by_episodes_that_did_not_choose(last: float, expected: str, tmp_path: Path) -> None:
+    def played(job: Job, occasion: int, weight: float, episode: int) -> float:
+        if occasion == 2:  # the best for those that choose
+            return 500.0 if episode < 20 else (last if weight else 490.0)
+        return 400.0 if episode < 20 else 500.0
+
+    summary = judged(tmp_path, "cartpole", nothing_learned, played)
+    assert verdicts(summary) == [expected]
+    assert summary["numbers"]["returns"]["0.4"]["seeds"] == [last] * 3
+    assert summary["numbers"]["returns"]["0"]["seeds"] == [490.0] * 3
+    page = (tmp_path / "cartpole" / "README.md").read_text()
+    assert "350,000, 350,000, 350,000" in page
+    assert "100 greedy episodes for each of 3 seeds and each weight" in page
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from eva.experiments.records import Records
 from eva.report.aggregate import FloatArray
 from eva.report.curves import Task, Variant, optimum
 from eva.report.reading import RunRecord, read_run
-from eva.runs.jobs import Job
+from eva.runs.jobs import Job, Play
 
 
 class Evidence:
@@ -40,15 +40,23 @@ class Evidence:
         """All runs, task by task and arm by arm."""
         return [run for task in self.tasks for run in task.runs]
 
+    def plays(self, label: str) -> tuple[Play, ...]:
+        """Return the occasions on which each of an arm's runs played."""
+        return self._arm(label).jobs[0].plays
+
     def played(self, label: str, occasion: int, weight: float) -> FloatArray:
         """Return the returns of the single episodes that an arm's runs played on an occasion, (episodes, seeds)."""
-        (arm,) = [arm for arm in self._arms if arm.label == label]
+        arm = self._arm(label)
         columns = []
         for job, path in zip(arm.jobs, self._paths[arm.task, arm.label], strict=True):
             played = json.loads((path / job.plays[occasion].file).read_text())["played"]
             columns.append(next(each["returns"] for each in played if each["weight"] == weight))
         returns: FloatArray = np.array(columns).T
         return returns
+
+    def _arm(self, label: str) -> Arm:
+        (arm,) = [arm for arm in self._arms if arm.label == label]
+        return arm
 
     def _task(self, name: str) -> Task:
         variants = []
