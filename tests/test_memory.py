@@ -1,0 +1,70 @@
+"""How much memory a process can still take, on a machine, in a container, in a scheduler's job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eva.memory import free_memory
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A machine with 8 GiB free, without control groups."""
+    write(tmp_path / "proc" / "meminfo", f"MemTotal: {16 * 1024**2} kB\nMemAvailable: {8 * 1024**2} kB\n")
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def group(folder: Path, names: tuple[str, str, str], limit: str, used: int, reclaimable: int) -> None:
+    for name, content in zip(names, (limit, used, "anon 1\nfile 2"), strict=True):
+        write(folder / name, f"{content}\n")
+    with (folder / "memory.stat").open("a") as file:
+        file.write(f"inactive_file {reclaimable}\ntotal_inactive_file {reclaimable}\n")
+
+
+def free(machine: Path) -> int:
+    return free_memory(machine / "proc", machine / "cgroup")
+
+
+VERSION_2 = ("memory.max", "memory.current", "memory.stat")
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
+
+
+def test_without_limits_it_is_what_the_machine_has(machine: Path) -> None:
+    assert free(machine) == 8 * GIB
+    write(machine / "proc" / "self" / "cgroup", "3:cpu,cpuacct:/job\n0::/job\n")
+    assert free(machine) == 8 * GIB
+    group(machine / "cgroup" / "job", VERSION_2, "max", GIB, 0)
+    assert free(machine) == 8 * GIB
+
+
+def test_a_limit_above_what_is_free_changes_nothing(machine: Path) -> None:
+    write(machine / "proc" / "self" / "cgroup", "0::/job\n")
+    group(machine / "cgroup" / "job", VERSION_2, str(20 * GIB), GIB, 0)
+    assert free(machine) == 8 * GIB
+
+
+def test_the_tightest_of_nested_groups_counts_and_cached_files_do_not(machine: Path) -> None:
+    write(machine / "proc" / "self" / "cgroup", "0::/slurm/job/step\n")
+    group(machine / "cgroup" / "slurm" / "job" / "step", VERSION_2, "max", GIB, 0)
+    group(machine / "cgroup" / "slurm" / "job", VERSION_2, str(4 * GIB), 3 * GIB, 2 * GIB)
+    group(machine / "cgroup" / "slurm", VERSION_2, str(7 * GIB), 3 * GIB, 0)
+    assert free(machine) == 3 * GIB
+
+
+def test_version_1_has_a_tree_of_its_own(machine: Path) -> None:
+    write(machine / "proc" / "self" / "cgroup", "4:memory:/docker/abc\n3:cpu:/\n")
+    group(machine / "cgroup" / "memory" / "docker" / "abc", VERSION_1, str(2 * GIB), GIB, GIB // 2)
+    assert free(machine) == 3 * GIB // 2
+
+
+def test_this_machine_has_some() -> None:
+    assert 0 < free_memory() < 2**50
