@@ -35,7 +35,7 @@ def wait_for_steps(directory: Path, process: subprocess.Popen[str] | None = None
 
 
 def test_a_job_travels_as_one_line() -> None:
-    job = Job(Path("runs/x"), tiny(2, steps=120), PLAYS, ("eva", "experiment", "x"))
+    job = Job(Path("runs/x"), tiny(2, steps=120), PLAYS, ("eva", "experiment", "x"), "eva.integrations.sb3_runs")
     line = job.to_json()
     assert "\n" not in line
     assert Job.from_json(line) == job

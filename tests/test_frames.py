@@ -304,7 +304,7 @@ def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: 
     resumed.set_state(unpack(loaded.arrays, loaded.plain))
     with RunDirectory(tmp_path / "run", config) as directory:
         directory.begin({})
-        directory.finish(resumed)
+        directory.keep(resumed)
     memory = load_file(tmp_path / "run" / "memory.safetensors")
     assert differing(pack(agent.replay.get_state())[0], memory) == []
 

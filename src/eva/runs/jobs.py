@@ -51,24 +51,27 @@ class Job:
         config: The run.
         plays: By ascending steps; the last may come at the end of training.
         command: What the run's provenance says was typed.
+        trainer: The module whose `train(config, directory)` makes the run.
     """
 
     directory: Path
     config: Config
     plays: tuple[Play, ...] = ()
     command: tuple[str, ...] = ()
+    trainer: str = "eva.runs.loop"
 
     def to_json(self) -> str:
         """Return one line that `from_json` reads back."""
         plain = {"directory": str(self.directory), "config": self.config.to_json(), "command": self.command}
-        return json.dumps({**plain, "plays": [asdict(play) for play in self.plays]})
+        return json.dumps({**plain, "plays": [asdict(play) for play in self.plays], "trainer": self.trainer})
 
     @classmethod
     def from_json(cls, text: str) -> Job:
         """Read what `to_json` wrote."""
         plain = json.loads(text)
         plays = tuple(Play(**{**play, "weights": tuple(play["weights"])}) for play in plain["plays"])
-        return cls(Path(plain["directory"]), Config.from_json(plain["config"]), plays, tuple(plain["command"]))
+        directory, config = Path(plain["directory"]), Config.from_json(plain["config"])
+        return cls(directory, config, plays, tuple(plain["command"]), plain["trainer"])
 
     def is_done_in(self, directory: Path) -> bool:
         """Whether this very run is finished and played with in `directory`: its own, or a copy of its records."""

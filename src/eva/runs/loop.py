@@ -149,7 +149,8 @@ def _run(training: Training, directory: RunDirectory, safety: Safety, display: D
             raise StoppedError(stop.received)
         safety.save_if_due()
     safety.save()
-    directory.finish(agent)
+    directory.keep(agent)
+    directory.finish(agent.transitions)
 
 
 def _episode_metrics(config: Config, episodes: EpisodeTracker) -> dict[str, float | None]:

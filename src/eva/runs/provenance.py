@@ -14,7 +14,16 @@ from typing import Any
 
 import eva
 
-_PACKAGES = ("torch", "numpy", "gymnasium", "safetensors", "zstandard", "ale-py", "opencv-python-headless")
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "safetensors",
+    "zstandard",
+    "ale-py",
+    "opencv-python-headless",
+    "stable-baselines3",
+)
 
 
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:

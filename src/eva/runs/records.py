@@ -148,13 +148,16 @@ class RunDirectory:
             with refusing_kindly(self.path):
                 self._tensorboard.add(scalars, step)
 
-    def finish(self, agent: EVAAgent) -> None:
-        """Save what was learned and what is remembered, and mark the run as finished."""
+    def keep(self, agent: EVAAgent) -> None:
+        """Save what was learned and what is remembered."""
         policy, _ = pack(agent.learner.network.state_dict())
         memory, _ = pack(agent.replay.get_state())
         _save_arrays(self.path / "policy.safetensors", policy)
         _save_arrays(self.path / "memory.safetensors", memory)
-        self._write_status("finished", agent.transitions)
+
+    def finish(self, step: int) -> None:
+        """Mark the run as finished."""
+        self._write_status("finished", step)
 
     def stop(self, step: int) -> None:
         """Mark the run as stopped on request."""

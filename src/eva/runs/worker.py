@@ -6,6 +6,7 @@ nothing goes on once the process that asked for it is gone.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -30,11 +31,10 @@ def work(job: Job) -> None:
 
 
 def _train(job: Job, steps: int) -> None:
-    from eva.runs.loop import train  # imports torch: not for those who only ask what there is to do
-    from eva.runs.records import RunDirectory
+    from eva.runs.records import RunDirectory  # imports torch: not for those who only ask what there is to do
 
     config = replace(job.config, steps=steps)
-    train(config, job.directory)
+    importlib.import_module(job.trainer).train(config, job.directory)
     finished = RunDirectory(job.directory, config).finished_step or 0
     if finished - steps >= config.environment.num_environments:
         raise UserError(
