@@ -13,7 +13,8 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import VecFrameStack
 
-from benchmarks.sb3 import measure, policy
+from benchmarks.sb3 import measure
+from eva.integrations.sb3_network import policy_arguments
 from eva.presets import preset
 
 MEMORY, NUM_FRAMES = 50_000, 500
@@ -52,7 +53,7 @@ def pong(make: Callable[..., Model]) -> Model:
         target_update_interval=learner.target_period_updates * num_environments,
         exploration_initial_eps=config.exploration.epsilon_end,
         exploration_final_eps=config.exploration.epsilon_end,
-        policy_kwargs=policy(config.network),
+        policy_kwargs=policy_arguments(config.network),
         device="cpu",
     )
     fill(model)

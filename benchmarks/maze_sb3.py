@@ -8,7 +8,8 @@ import torch
 from stable_baselines3 import DQN
 
 import eva.envs.maze  # noqa: F401  (registers the maze)
-from benchmarks.sb3 import measure, policy
+from benchmarks.sb3 import measure
+from eva.integrations.sb3_network import policy_arguments
 from eva.presets import preset
 
 
@@ -30,7 +31,7 @@ def main() -> None:
         target_update_interval=learner.target_period_updates,
         exploration_initial_eps=config.exploration.epsilon_end,
         exploration_final_eps=config.exploration.epsilon_end,
-        policy_kwargs=policy(config.network),
+        policy_kwargs=policy_arguments(config.network),
         device="cpu",
     )
     fill(model)

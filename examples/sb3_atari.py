@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         eva=EVAConfig(nonparametric_weight=arguments.weight, start="full"),
     )
     checkpoints = CheckpointCallback(100_000, str(arguments.out))
-    model.learn(arguments.steps, callback=checkpoints, tb_log_name="EVADQN")
+    model.learn(arguments.steps, callback=checkpoints)
     model.save(arguments.out / "model")
     model.save_replay_buffer(arguments.out / "memory")
     remembered = model.adjuster.memory.num_complete

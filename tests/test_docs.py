@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import re
 import runpy
 import shlex
@@ -219,7 +220,9 @@ def test_python_of_the_guides_runs(document: Path, tmp_path: Path) -> None:
     """Each block goes on where the one before ended."""
     code = "\n".join(blocks(document.read_text(), "python"))
     assert code or document == README
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}  # for the folder that SB3's logger leaves
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

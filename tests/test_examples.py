@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,9 @@ MARK = re.compile(r"  # EVA$")
 def output(example: Path, directory: Path, *flags: str) -> str:
     """Run an example as a user would, and return what it prints."""
     command = [sys.executable, "-W", "error", str(example), *flags]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as temporary:  # SB3's logger leaves a folder there
+        environment = os.environ | {"TMPDIR": temporary}
+        done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -68,6 +69,14 @@ class Walk(gymnasium.Env[np.ndarray, int]):
         if truncated and not terminated:
             episode.append((self.state, None, 0.0, CLOSING))
         return self.state, reward, terminated, truncated, {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """SB3's logger makes a folder for each `learn`, and leaves it there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+        yield
 
 
 def walks(num_environments: int = 3) -> DummyVecEnv:
@@ -283,6 +292,11 @@ def test_without_a_state_the_answer_depends_on_the_observation_alone(trained: EV
     assert (np.array(singly) != embed(trained, observations)[0].argmax(dim=1).numpy()).any()
 
 
+def test_gymnasiums_reset_in_sb3s_place_is_explained_as_sb3_does(trained: EVADQN) -> None:
+    with pytest.raises(ValueError, match="probably mixing Gym API with SB3 VecEnv API"):
+        trained.predict(Walk().reset(), deterministic=True)  # type: ignore[arg-type]
+
+
 def test_evaluate_policy_leaves_training_as_it_was(trained: EVADQN) -> None:
     before = everything(trained)
     returns, lengths = evaluate_policy(trained, VecMonitor(walks(3)), n_eval_episodes=6, return_episode_rewards=True)
@@ -326,6 +340,24 @@ def test_what_is_loaded_goes_on_in_its_episodes_if_told_so(trained: EVADQN, tmp_
     loaded = model(walks(2))
     loaded.load_replay_buffer(tmp_path / "memory", truncate_last_traj=False)
     assert everything(loaded) == everything(trained)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"value_buffer_capacity": 100}, {"value_buffer_capacity": 20}, {"value_buffers": "per-environment"}]
+)
+def test_a_memory_is_loaded_under_another_configuration_of_eva(
+    trained: EVADQN, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    trained.save(tmp_path / "model")
+    trained.save_replay_buffer(tmp_path / "memory")
+    loaded = EVADQN.load(tmp_path / "model", env=walks(2), eva=replace(EVA, **changed))
+    loaded.load_replay_buffer(tmp_path / "memory")
+    memory, saved = loaded.adjuster.memory, trained.adjuster.memory
+    np.testing.assert_array_equal(memory.embeddings, saved.embeddings)
+    assert memory.lane_counts.tolist() == saved.lane_counts.tolist()
+    assert sum(map(len, loaded.adjuster.value_buffers)) == 0, "plans of another form are not kept"
+    loaded.learn(12, reset_num_timesteps=False)
+    assert sum(map(len, loaded.adjuster.value_buffers)) > 0
 
 
 def test_a_model_without_its_memory_warns_once_and_acts_as_dqn(trained: EVADQN, tmp_path: Path) -> None:
@@ -382,6 +414,13 @@ def test_callbacks_and_loggers_see_it(tmp_path: Path) -> None:
     restored = EVADQN.load(tmp_path / "saved" / "rl_model_80_steps.zip", env=walks(2))
     restored.load_replay_buffer(tmp_path / "saved" / "rl_model_replay_buffer_80_steps.pkl")
     assert restored.adjuster.memory.num_complete > 60
+
+
+def test_its_name_in_tensorboard(tmp_path: Path) -> None:
+    agent = model(walks(1), tensorboard_log=str(tmp_path))
+    assert agent.learn(20, log_interval=1) is agent
+    agent.learn(20, tb_log_name="mine")
+    assert {path.name for path in tmp_path.iterdir()} == {"EVADQN_1", "mine_1"}
 
 
 def test_when_it_applies_and_for_how_long() -> None:

@@ -1,4 +1,4 @@
-"""EVA for Stable-Baselines3's DQN: the only place where that package is used."""
+"""EVA for Stable-Baselines3's DQN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import pathlib
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ try:
     from stable_baselines3 import DQN
     from stable_baselines3.common.buffers import ReplayBuffer
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.noise import ActionNoise
     from stable_baselines3.common.type_aliases import MaybeCallback
     from stable_baselines3.dqn.policies import QNetwork
@@ -33,7 +34,10 @@ except ImportError as error:
         f'EVADQN needs a package that is missing ({error}): run pip install "ephemeral-value-adjustments[sb3]".'
     ) from None
 
+__all__ = ["DQN", "EVADQN", "BaseCallback", "Logger"]  # what runs of that package need: it is missed here alone
+
 _MEMORY = "eva_memory"  # where a saved replay buffer carries EVA's memory
+_Self = TypeVar("_Self", bound="EVADQN")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,18 @@ class EVADQN(DQN):
         applies = memory.is_full if self.eva.start == "full" else self.num_timesteps >= self.learning_starts
         return weight_schedule(self.eva)(self.num_timesteps) if applies and memory.num_complete > 0 else 0.0
 
+    def learn(
+        self: _Self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 4,
+        tb_log_name: str = "EVADQN",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> _Self:
+        """Train as `DQN.learn` does; only the name of TensorBoard's runs differs."""
+        return super().learn(total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar)
+
     def predict(
         self,
         observation: Observations | dict[str, Observations],
@@ -87,7 +103,7 @@ class EVADQN(DQN):
         """
         self._warn_without_memory()
         weight = self.nonparametric_weight
-        if weight == 0:
+        if weight == 0 or isinstance(observation, tuple):  # SB3 tells what is wrong with a tuple
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
         q_theta, h, is_batch = self._look(observation)
@@ -257,7 +273,10 @@ class EVADQN(DQN):
                 "{}, {} and {}: build the model as the one that saved it.".format(*saved, *here)
             )
         memory.set_state(state["memory"])
-        self.adjuster.set_state(state["adjuster"])
+        saved_plans, plans = state["adjuster"], self.adjuster.get_state()
+        if _shapes(saved_plans) != _shapes(plans):  # `eva` has changed: only the plans are lost
+            saved_plans = {**saved_plans, "value_buffers": plans["value_buffers"], "rounds": {}}
+        self.adjuster.set_state(saved_plans)
 
     def _warn_without_memory(self) -> None:
         is_blank = self.num_timesteps > 0 and not self.adjuster.memory.lane_counts.any()
@@ -268,3 +287,8 @@ class EVADQN(DQN):
                 "Save it with save_replay_buffer and load it with load_replay_buffer.",
                 stacklevel=3,
             )
+
+
+def _shapes(adjuster: State) -> list[tuple[int, ...]]:
+    """Return the shapes of the value buffers in an adjuster's state."""
+    return [buffer["values"].shape for buffer in adjuster["value_buffers"].values()]
