@@ -124,6 +124,22 @@ def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
     assert {job.config.eva.nonparametric_weight for job in jobs("maze-tuning")} == {0.0}
 
 
+def test_sb3_is_compared_by_the_numbers_of_the_preset() -> None:
+    base = preset("maze-1-coin")
+    runs = jobs("sb3-maze")
+    assert {(job.config.eva.nonparametric_weight, job.config.seed) for job in runs} == {
+        (weight, seed) for weight in (0.0, 0.4) for seed in SEEDS
+    }
+    for job in runs:
+        config = job.config
+        assert (config.maze, config.network, config.replay) == (base.maze, base.network, base.replay)
+        assert (config.exploration, config.steps) == (base.exploration, 60_000)
+        assert config.learner == replace(base.learner, error="huber")
+        assert config.eva == replace(base.eva, nonparametric_weight=config.eva.nonparametric_weight)
+        assert job.trainer == "eva.integrations.sb3_runs"
+    assert {job.trainer for name in EXPERIMENTS if name != "sb3-maze" for job in jobs(name)} == {"eva.runs.loop"}
+
+
 @EACH
 def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
     large = arms(name) if name != "atari-55" else atari.cut_down("pong", None, None).arms()

@@ -232,6 +232,27 @@ def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("after", "high", "expected"),
+    [
+        ((0.4,) * 5, 0.87, ["holds", "holds"]),
+        ((0.2,) * 5, 0.5, ["holds", "does not hold"]),
+        ((0.75,) * 5, 0.9, ["does not hold", "holds"]),
+        ((0.1, 0.1, 0.1, 0.9, 0.95), 0.9, ["holds in part", "does not hold"]),
+    ],
+)
+def test_sb3(after: tuple[float, ...], high: float, expected: list[str], tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        return Learned(0.9, 0.7) if weight(job) == 0 else Learned(high, after[job.config.seed])
+
+    summary = judged(tmp_path, "sb3-maze", world)
+    assert verdicts(summary) == expected
+    arms = summary["numbers"]["tasks"]["one coin"]["arms"]
+    assert arms["SB3 DQN"]["final"]["value"] == 0.9
+    assert "against SB3 DQN" in arms["EVADQN, weight 0.4"]
+    assert "share of SB3 DQN's data" in (tmp_path / "sb3-maze" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
     ("annealed", "alone", "expected"),
     [(0.9, 0.88, "holds"), (0.9, 0.5, "holds in part"), (0.5, 0.5, "does not hold")],
 )

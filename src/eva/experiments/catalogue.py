@@ -11,6 +11,7 @@ from eva.experiments import (
     maze_single_episode,
     maze_tuning,
     pong,
+    sb3_maze,
     trace_computations,
 )
 from eva.experiments.definition import Experiment
@@ -25,6 +26,7 @@ _ALL = (
     atari.FULL,
     pong.EXPERIMENT,
     cartpole.EXPERIMENT,
+    sb3_maze.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

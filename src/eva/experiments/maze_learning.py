@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import PAPER_WEIGHT, compare_arms, label, measure_arms, numbers, weight_arms
+from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, measure_arms, numbers, weight_arms
 from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices
 from eva.experiments.words import comparison_table, gained, measures_table, seeds, share
 from eva.report.curves import Task
@@ -72,18 +72,18 @@ def judge_two_coins(evidence: Evidence) -> Judgement:
     return learning_judgement(evidence.tasks, (boost, saturation))
 
 
-def learning_judgement(tasks: Sequence[Task], findings: tuple[Finding, ...]) -> Judgement:
-    """Return the findings with the learning curves and measures behind them, all against DQN."""
+def learning_judgement(tasks: Sequence[Task], findings: tuple[Finding, ...], baseline: str = DQN) -> Judgement:
+    """Return the findings with the learning curves and measures behind them, all against the baseline."""
     tables = []
     for task in tasks:
         measures = measure_arms(task)
-        tables += [measures_table(task, measures), comparison_table(task, compare_arms(task), measures)]
+        tables += [measures_table(task, measures), comparison_table(task, compare_arms(task, baseline), measures)]
     return Judgement(
         outcome=_outcome(tasks[0]),
         findings=findings,
         tables=tuple(tables),
         figures={"curves": figure_files(tasks)},
-        numbers=numbers(tasks),
+        numbers=numbers(tasks, baseline),
     )
 
 
