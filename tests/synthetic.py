@@ -76,4 +76,5 @@ def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the figures out, which take longer than all the rest."""
     monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
     monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
+    monkeypatch.setattr("eva.report.plots._intervals", lambda _: None)
     monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")

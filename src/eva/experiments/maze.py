@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from eva.config import Config
 from eva.experiments.definition import Arm
 from eva.experiments.evidence import variant
 from eva.experiments.words import plain
@@ -47,6 +48,12 @@ def maze_job(
     place = base.name if layout == "paper" else f"{base.name}-{layout}"
     arm = f"weight-{weight:g}" if trace == "tcp" else f"weight-{weight:g}-{trace}"
     return Job(Path(place, arm, f"seed-{seed}"), config)
+
+
+def changed(job: Job, arm: str, config: Config) -> Job:
+    """Return a run that stands beside another, with the same seed and another configuration."""
+    place, _, seed = job.directory.parts
+    return replace(job, directory=Path(place, arm, seed), config=config)
 
 
 def weight_arms(task: str, num_coins: int, steps: int, weights: Sequence[float], layout: str = "paper") -> list[Arm]:

@@ -27,6 +27,13 @@ what we measured, how sure we are, and which command shows it: it repeats what i
 or one half of the claim holds. **Does not hold**: else. What was cut down is measured, but not judged. Each claim's
 rule stands on its experiment's page, and was written before the runs were made (P85, P86 in [paper.md](paper.md)).
 """
+_LESSONS = (
+    "What to know before using EVA, written from the numbers. It **helps**, or a change is **better**, if the mean "
+    "return over training rises beyond doubt and by at least 5% of the optimal return, or of the way from random play "
+    "to solved; **harms** and **worse** likewise; **no difference**: surely less than that; **undecided**: else "
+    "(P121)."
+)
+_FAILED = "Claims that do not hold here:"
 _UNTESTED = "Why it does not hold has not been tested."
 
 
@@ -55,6 +62,7 @@ def summary(experiment: Experiment, judgement: Judgement, runs: Sequence[RunReco
         "figures": list(judgement.figures),
         "runs": origin(runs),
         "numbers": judgement.numbers,
+        **({"lessons": judgement.lessons} if judgement.lessons else {}),
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -110,7 +118,7 @@ def readme(experiment: Experiment, judgement: Judgement, runs: Sequence[RunRecor
             "",
             *_origin(origin(runs)),
             "",
-            "Generated from the runs in [runs](runs); numbers in full: [summary.json](summary.json).",
+            f"Generated{' from the runs in [runs](runs)' * bool(runs)}; numbers in full: [summary.json](summary.json).",
             "",
         ]
     )
@@ -129,7 +137,30 @@ def all_claims(experiments: Collection[Experiment], summaries: Mapping[str, Any]
     names = [experiment.name for experiment in experiments]
     sections += [line for name, found in summaries.items() if name not in names for line in _section(found)]
     heads = ["paper", "it says", "verdict", "we measured", "how sure", "shown by"]
-    return "\n".join([_HEAD, *_table(Table("", heads, rows))[2:], "", *sections])
+    matters = _what_matters({name: summaries[name] for name in (*names, *summaries) if name in summaries})
+    return "\n".join([_HEAD, *_table(Table("", heads, rows))[2:], "", *matters, *sections])
+
+
+def _what_matters(summaries: Mapping[str, Any]) -> list[str]:
+    """Return the section on what to take from all this: lessons, and the claims that do not hold."""
+    lessons = [
+        f"- {lesson} ([page](../results/{name}/README.md))"
+        for name, found in summaries.items()
+        for lesson in found.get("lessons", ())
+    ]
+    failed = [
+        f"- {each['claim']} ({each['where']}) We measured: {each['measured']}."
+        for found in summaries.values()
+        for each in found["findings"]
+        if each["verdict"] == "does not hold"
+    ]
+    return [
+        "## What matters",
+        "",
+        *([_LESSONS, "", *lessons] if lessons else ["The experiments beyond the paper were not run yet."]),
+        "",
+        *([_FAILED, "", *failed, ""] if failed else []),
+    ]
 
 
 def _claim_rows(experiment: Experiment, found: Mapping[str, Any] | None) -> list[list[str]]:
@@ -162,6 +193,8 @@ def _command(experiment: Experiment) -> list[str]:
 
 
 def _origin(told: Mapping[str, Any]) -> list[str]:
+    if told["number"] == 0:
+        return ["No runs: everything was measured at once, where the tables say."]
     seeds = ", ".join(map(str, told["seeds"]))
     lines = [
         f"{told['number']} runs, {told['transitions']:,} transitions, {told['hours']:.1f} hours of one thread each; "

@@ -7,6 +7,7 @@ only the estimate agrees, or one half of the claim holds; else it does not hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from eva.experiments.definition import Verdict
 from eva.report.measures import Estimate
@@ -16,6 +17,9 @@ MARGIN = 0.05
 SLIGHTLY_MORE_THAN_HALF = 0.6
 SATURATED = 0.25
 """Beyond saturation less than this share of the gain up to it is gained."""
+
+
+Effect = Literal["better", "worse", "no difference", "undecided"]
 
 
 def is_above(gain: Estimate, bound: float = 0.0) -> Verdict:
@@ -42,6 +46,20 @@ def saturates(gain: Estimate, further: Estimate) -> Verdict:
     """Judge that there is a gain up to a point, and from there on hardly any."""
     no_more = further.value < SATURATED * gain.value
     return _verdict(gain.low > 0 and further.low <= 0 and no_more, gain.value > 0 and no_more)
+
+
+def are_all_below(gains: Sequence[Estimate], bound: float) -> Verdict:
+    """Judge that none of several gains reaches a bound."""
+    return _verdict(all(gain.high < bound for gain in gains), all(gain.value < bound for gain in gains))
+
+
+def effect(gain: Estimate, margin: float) -> Effect:
+    """Tell what a change does (P121): by at least the margin and beyond doubt, surely by less, or neither."""
+    if gain.low > 0 and gain.value >= margin:
+        return "better"
+    if gain.high < 0 and gain.value <= -margin:
+        return "worse"
+    return "no difference" if -margin < gain.low and gain.high < margin else "undecided"
 
 
 def both(first: Verdict, second: Verdict) -> Verdict:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eva.experiments.definition import Table
+from eva.experiments.rules import effect
 from eva.report.curves import FINAL_SHARE, Task
 from eva.report.measures import Comparison, Estimate, Measures
 from eva.report.verdict import number
@@ -29,14 +30,48 @@ def gained(gain: Estimate) -> str:
     return _with_interval(gain, _signed, "95% interval ")
 
 
+def times(ratio: Estimate) -> str:
+    """Return a ratio with its interval, for a sentence."""
+    return _with_interval(ratio, number, "95% interval ")
+
+
 def share(estimate: Estimate) -> str:
     """Return a share of the data with its interval, for a sentence."""
     return _with_interval(estimate, _percent, "95% interval ")
 
 
+def brief_share(estimate: Estimate) -> str:
+    """Return a share of the data with its interval, for a table."""
+    return _with_interval(estimate, _percent)
+
+
 def seeds(count: int) -> str:
     """Return what intervals are taken over."""
     return f"bootstrap over {count} seed{'s' * (count > 1)} of each"
+
+
+def lesson(where: str, gain: Comparison, margin: float) -> str:
+    """Return what EVA does somewhere, with the numbers that decide."""
+    said = {
+        "better": "EVA helps",
+        "worse": "EVA harms",
+        "no difference": "EVA makes no difference",
+        "undecided": "whether EVA helps is undecided",
+    }[effect(gain.area_gain, margin)]
+    return (
+        f"{_capital(where)}: {said}. The mean return over training changes by {gained(gain.area_gain)}, the final "
+        f"return by {gained(gain.final_gain)}."
+    )
+
+
+def measured_by(provenance: Mapping[str, Any]) -> str:
+    """Return where something was measured that is no run."""
+    machine, versions = provenance["machine"], provenance["versions"]
+    commit = str(provenance["commit"])[:12] + ", with uncommitted changes" * bool(provenance["dirty"])
+    return (
+        f"commit {commit}; {machine['processor']}, {machine['cores']} cores; torch {versions['torch']}; "
+        f"{str(provenance['started'])[:10]}"
+    )
 
 
 def plain(content: Any) -> Any:
@@ -72,7 +107,7 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
     for name, each in comparisons.items():
         gains = [] if name == baseline else [brief_gain(gain) for gain in (each.final_gain, each.area_gain)]
         reached = f"{each.num_reached} of {len(measures[name].seeds)}"
-        rows.append([name, *(gains or ["", ""]), _with_interval(each.data_share, _percent), reached])
+        rows.append([name, *(gains or ["", ""]), brief_share(each.data_share), reached])
     caption = (
         f"{_capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
         f"mean learning curve first reaches {baseline}'s final return."

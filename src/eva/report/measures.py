@@ -125,8 +125,9 @@ def final_returns(variant: Variant) -> FloatArray:
 
 
 def areas_under(variant: Variant, task: Task) -> FloatArray:
-    """Return each seed's mean over its learning curve, from its first episode on."""
-    return np.array([float(np.nanmean(curve(run, task.grid))) for run in variant.runs])
+    """Return each seed's mean over its learning curve, from its first episode on; NaN if there is none."""
+    curves = [curve(run, task.grid) for run in variant.runs]
+    return np.array([float(np.nanmean(each)) if not np.isnan(each).all() else np.nan for each in curves])
 
 
 def first_reached(curves: FloatArray, targets: FloatArray, grid: FloatArray) -> FloatArray:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -19,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from eva.report.curves import Task, Variant, curve, series_numbers
+from eva.report.measures import Estimate
 from eva.report.style import LIGHT, NUM_COLOURS
 from eva.report.verdict import number
 
@@ -77,6 +80,27 @@ class Chart:
     markers: bool = True
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A number for each row of labels; infinite ones were not reached.
+
+    Attributes:
+        level: Where there is no difference.
+    """
+
+    x_label: str
+    estimates: Sequence[Estimate]
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Numbers and their intervals, row by row, in panels side by side."""
+
+    labels: Sequence[str]
+    panels: Sequence[Panel]
+
+
 def png(tasks: Sequence[Task]) -> bytes:
     """Draw the figure for a light page: 1600 pixels wide, the same bytes for the same runs."""
     with matplotlib.rc_context(STYLE):
@@ -94,6 +118,13 @@ def chart_files(chart: Chart) -> tuple[bytes, bytes]:
     """Draw a chart as files, SVG and PNG, the same bytes for the same numbers."""
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
         figure = _chart(chart)
+        return _saved(figure, "svg"), _saved(figure, "png")
+
+
+def intervals_files(intervals: Intervals) -> tuple[bytes, bytes]:
+    """Draw numbers and their intervals as files, SVG and PNG, the same bytes for the same numbers."""
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
+        figure = _intervals(intervals)
         return _saved(figure, "svg"), _saved(figure, "png")
 
 
@@ -144,10 +175,39 @@ def _chart(chart: Chart) -> Figure:
     axes.set_ylabel(chart.y_label)
     if chart.markers:
         ticks = chart.lines[0].x
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if chart.logarithmic else f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
     figure.legend(loc="outside upper left", ncols=len(chart.lines), frameon=False)
     return figure
+
+
+def _intervals(intervals: Intervals) -> Figure:
+    figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(intervals.labels) + 0.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    all_axes = figure.subplots(1, len(intervals.panels), sharey=True, squeeze=False)[0]
+    rows = np.arange(len(intervals.labels))[::-1]
+    for axes, panel in zip(all_axes, intervals.panels, strict=True):
+        _draw_panel(axes, rows, panel)
+    all_axes[0].set_yticks(rows, intervals.labels)
+    return figure
+
+
+def _draw_panel(axes: Axes, rows: npt.NDArray[np.int64], panel: Panel) -> None:
+    numbers = np.array([(each.value, each.low, each.high) for each in panel.estimates])
+    finite = numbers[np.isfinite(numbers)]
+    least, most = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    edge = most + 0.08 * ((most - least) or 1.0)
+    values, lows, highs = np.clip(numbers, least, edge).T
+    reached, colour = np.isfinite(numbers[:, 0]), LIGHT["series-0"]
+    axes.hlines(rows, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
+    axes.plot(values[reached], rows[reached], "o", color=colour)
+    axes.plot(values[~reached], rows[~reached], ">", color=LIGHT["series-1"])
+    if not reached.all():
+        axes.set_title("right-hand triangle: not reached", loc="right", fontsize="small", color=LIGHT["series-1"])
+    if panel.level is not None:
+        axes.axvline(panel.level, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xlabel(panel.x_label)
 
 
 def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
