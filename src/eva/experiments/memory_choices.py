@@ -1,0 +1,237 @@
+"""Why the paper's numbers are what they are: what each change does to the data needed and to the speed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eva.experiments.choices import (
+    CHOICES,
+    DEFAULT,
+    LARGE,
+    LONG,
+    NUMBERS,
+    OFTEN,
+    READINGS,
+    RECOMPUTED,
+    SELDOM,
+    SHORT,
+    SMALL,
+    arms,
+)
+from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgement, Table
+from eva.experiments.evidence import Evidence, variant
+from eva.experiments.maze import DQN
+from eva.experiments.rules import MARGIN, Effect, are_all_below, both, effect, is_below, rises
+from eva.experiments.words import brief, brief_gain, brief_share, gained, measured_by, plain, seeds, times
+from eva.files import write_whole
+from eva.report.curves import Task, Variant
+from eva.report.measures import Comparison, Estimate, areas_under, compare, difference, mean
+from eva.report.plots import Intervals, Panel, intervals_files
+from eva.report.verdict import number
+
+SPEEDS = "speeds.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A choice in numbers: against its reference, and how fast it is, as a share of the reference's speed."""
+
+    comparison: Comparison
+    speed: Estimate
+    margin: float
+
+    @property
+    def effect(self) -> Effect:
+        """What the choice does to the mean return over training."""
+        return effect(self.comparison.area_gain, self.margin)
+
+
+def measure(folder: Path, is_quick: bool) -> None:
+    """Write down how fast each choice is on this machine, once."""
+    if not (folder / SPEEDS).exists():
+        from eva.experiments.choice_speeds import measure_speeds  # imports torch: not to list runs
+
+        configs = {arm.label: arm.jobs[0].config for arm in arms()}
+        write_whole(folder / SPEEDS, (json.dumps(measure_speeds(configs, is_quick), indent=2) + "\n").encode())
+
+
+def judge(evidence: Evidence) -> Judgement:
+    """Judge the numbers, the readings, and what more plans and a larger memory give."""
+    tasks = _tasks(evidence)
+    speeds = json.loads((evidence.folder / SPEEDS).read_text())
+    rows = {DQN: _row(tasks[SHORT], DQN, DEFAULT, speeds)}
+    rows |= {each.label: _row(tasks[each.task], each.label, each.reference, speeds) for each in CHOICES}
+    certainty = seeds(len(variant(tasks[LONG], DEFAULT).runs))
+    findings = (
+        _none_better([each.label for each in NUMBERS], rows, certainty),
+        _none_better([each.label for each in READINGS], rows, certainty),
+        _recomputing(rows[RECOMPUTED.label], certainty),
+        _more_is_better(tasks[SHORT], (SELDOM.label, DEFAULT, OFTEN.label), certainty),
+        _more_is_better(tasks[LONG], (SMALL.label, DEFAULT, LARGE.label), certainty),
+    )
+    return Judgement(
+        outcome=f"Of {len(CHOICES)} changes: {_by_effect(rows)}.",
+        findings=findings,
+        tables=(_table(tasks, rows, speeds),),
+        figures={"choices": intervals_files(_figure(rows))},
+        numbers={
+            "choices": plain({name: {**asdict(row), "effect": row.effect} for name, row in rows.items()}),
+            "microseconds": speeds["microseconds"],
+        },
+        lessons=_lessons(rows),
+    )
+
+
+def _tasks(evidence: Evidence) -> dict[str, Task]:
+    """Return the tasks by name; in the short one stand the beginnings of the long runs of the default and of DQN."""
+    tasks = {task.name: task for task in evidence.tasks}
+    short, length = tasks[SHORT], tasks[SHORT].runs[0].planned
+    beginnings = [_beginning(variant(tasks[LONG], label), length) for label in (DEFAULT, DQN)]
+    return {**tasks, SHORT: replace(short, variants=(*beginnings, *short.variants))}
+
+
+def _beginning(whole: Variant, length: int) -> Variant:
+    """Return runs as if they had been ended earlier: no schedule depends on the length, so they begin the same."""
+    runs = []
+    for run in whole.runs:
+        early = run.episode_steps <= length
+        runs.append(
+            replace(
+                run,
+                planned=length,
+                transitions=length,
+                episode_steps=run.episode_steps[early],
+                episode_returns=run.episode_returns[early],
+            )
+        )
+    return replace(whole, runs=tuple(runs))
+
+
+def _row(task: Task, label: str, reference: str, speeds: dict[str, Any]) -> Row:
+    here, there = (np.array(speeds["microseconds"][name]) for name in (label, reference))
+    comparison = compare(task, variant(task, label), variant(task, reference))
+    return Row(comparison, mean(there / here), MARGIN * (task.optimum or 1.0))
+
+
+def _none_better(labels: list[str], rows: dict[str, Row], certainty: str) -> Finding:
+    gains = {label: rows[label].comparison.area_gain for label in labels}
+    best = max(gains, key=lambda label: gains[label].value)
+    margin = rows[best].margin
+    return Finding(
+        are_all_below(list(gains.values()), margin),
+        f"the largest gain in the mean return over training, of {len(labels)}, is that of '{best}': "
+        f"{gained(gains[best])}",
+        f"{certainty}; a gain of up to {number(margin)} counts as none",
+    )
+
+
+def _recomputing(row: Row, certainty: str) -> Finding:
+    return Finding(
+        both(is_below(row.comparison.area_gain, row.margin), is_below(row.speed, 1.0)),
+        f"it changes the mean return over training by {gained(row.comparison.area_gain)} and has "
+        f"{times(row.speed)} times the speed",
+        f"{certainty}, and over rounds in turn; a gain of up to {number(row.margin)} counts as none",
+    )
+
+
+def _more_is_better(task: Task, labels: tuple[str, str, str], certainty: str) -> Finding:
+    least, middle, most = (areas_under(variant(task, label), task) for label in labels)
+    steps, whole = [difference(middle, least), difference(most, middle)], difference(most, least)
+    areas = ", ".join(
+        f"{number(each.mean())} ({label})" for each, label in zip((least, middle, most), labels, strict=True)
+    )
+    return Finding(
+        rises(steps, whole),
+        f"mean return over training {areas}; from the first to the last {gained(whole)}",
+        certainty,
+    )
+
+
+def _by_effect(rows: dict[str, Row]) -> str:
+    """Return how many choices have each effect, and which, without DQN."""
+    kinds: dict[str, list[str]] = {}
+    for each in CHOICES:
+        kinds.setdefault(rows[each.label].effect, []).append(each.label)
+    return "; ".join(f"{len(labels)} {kind} ({', '.join(labels)})" for kind, labels in sorted(kinds.items()))
+
+
+def _lessons(rows: dict[str, Row]) -> tuple[str, ...]:
+    telling = [
+        f"'{each.label}' is {rows[each.label].effect}: it changes the mean return over training by "
+        f"{gained(rows[each.label].comparison.area_gain)}, at {times(rows[each.label].speed)} times the speed."
+        for each in CHOICES
+        if rows[each.label].effect in ("better", "worse")
+    ]
+    return (f"In the maze with two coins, of {len(CHOICES)} changes of the default: {_by_effect(rows)}.", *telling)
+
+
+def _table(tasks: dict[str, Task], rows: dict[str, Row], speeds: dict[str, Any]) -> Table:
+    cells = []
+    for label, task in ((DQN, SHORT), *((each.label, each.task) for each in CHOICES)):
+        row = rows[label]
+        gains = [brief_gain(gain) for gain in (row.comparison.area_gain, row.comparison.final_gain)]
+        cells.append([label, *gains, brief_share(row.comparison.data_share), brief(row.speed), row.effect, task])
+    own = brief_share(compare(tasks[SHORT], *[variant(tasks[SHORT], DEFAULT)] * 2).data_share)
+    caption = (
+        "Differences to the default, the share of its transitions after which the mean learning curve first reaches "
+        f"its final return (the default itself: {own}), and transitions per second as a multiple of the default's; "
+        "95% bootstrap intervals, over seeds and over rounds in turn. With two environments the reference is a shared "
+        f"value buffer. Speed: one thread's processor time, {measured_by(speeds['provenance'])}."
+    )
+    heads = ["", "mean return over training", "final return", "share of the data", "speed", "effect", "compared over"]
+    return Table(caption, heads, cells)
+
+
+def _figure(rows: dict[str, Row]) -> Intervals:
+    comparisons = [row.comparison for row in rows.values()]
+    return Intervals(
+        tuple(rows),
+        (
+            Panel("mean return over training,\nless the default's", [each.area_gain for each in comparisons], 0.0),
+            Panel("share of the default's data", [each.data_share for each in comparisons]),
+            Panel("speed, as a multiple\nof the default's", [row.speed for row in rows.values()], 1.0),
+        ),
+    )
+
+
+_NO_BETTER = (
+    "Of the mean return over training: holds if the whole interval of every gain lies below 5% of the optimal return; "
+    "in part if every estimate does."
+)
+_MORE = (
+    "Of the mean return over training: holds if it rises with both steps, and from the first to the last beyond "
+    "doubt; in part if only the estimate rises from the first to the last."
+)
+EXPERIMENT = Experiment(
+    name="memory-choices",
+    title="Which of EVA's choices matter, two coins",
+    claims=(
+        Claim(OURS, "No other k, M, T, period or size of the memory that was tried is better.", _NO_BETTER),
+        Claim(OURS, "The other readings of P2, P6, P8 and P23 are no better than ours.", _NO_BETTER),
+        Claim(
+            OURS,
+            "Recomputing the values of remembered states costs more than it gains.",
+            "Holds if, beyond doubt, it gains less than 5% of the optimal return over training and is slower; in part "
+            "if that is true of one, or of both by the estimates.",
+        ),
+        Claim(OURS, "Planning more often is better: every 100, 20, 1 steps.", _MORE),
+        Claim(OURS, "A larger memory is better: 5,000, 50,000, 200,000 states.", _MORE),
+    ),
+    arms=arms,
+    judge=judge,
+    measure=measure,
+    remarks=(
+        "Better or worse: the mean return over training differs beyond doubt, and by at least 5% of the optimal "
+        "return. No difference: the whole interval lies within that. Undecided: else (P121).",
+        f"{len(CHOICES)} comparisons are made at 95% each: one may be beyond doubt by chance.",
+        "The default and DQN are the runs of maze-two-coins; most comparisons are with their first transitions. Sizes "
+        "of the memory are compared over 150,000, since up to 50,000 nothing is forgotten (P122).",
+        "P8 makes a difference with several environments only, so it is compared with two, which halves the updates "
+        "for each transition (P122).",
+    ),
+)
