@@ -1,0 +1,65 @@
+"""Write down how the embeddings of a run's memory are spread: python -m benchmarks.spectrum RUN.
+
+The experiment `scaling` makes up embeddings with this spectrum. The file also says how often a projected search of the
+memory itself takes brute force instead, so that the made-up ones can be compared with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from eva.agent.projected import ProjectedIndex
+from eva.agent.replay import EMPTY
+
+TARGET = Path(__file__).resolve().parent.parent / "src" / "eva" / "data" / "maze_spectrum.json"
+K, NUM_QUERIES = 10, 200
+DIGITS = 9
+
+
+def main() -> None:
+    run = Path(sys.argv[1])
+    memory = load_file(run / "memory.safetensors")
+    embeddings = memory["embeddings"][memory["kinds"] != EMPTY]
+    variances = torch.linalg.eigvalsh(embeddings.double().T.cov(correction=0)).flip(0).clamp(min=0.0)
+    origin = json.loads((run / "provenance.json").read_text())
+    config = json.loads((run / "config.json").read_text())
+    content = {
+        "what": "variances of the embeddings in a replay memory along their principal directions, largest first",
+        "made_by": "python -m benchmarks.spectrum RUN",
+        "run": {
+            "name": config["name"],
+            "weight": config["eva"]["nonparametric_weight"],
+            "seed": config["seed"],
+            "transitions": config["steps"],
+            "learning_rate": config["learner"]["learning_rate"],
+            "target_period_updates": config["learner"]["target_period_updates"],
+            "commit": origin["commit"],
+        },
+        "num_embeddings": len(embeddings),
+        "fallbacks": f"{fallbacks(embeddings)} of {NUM_QUERIES}",
+        "variances": [round(each, DIGITS) for each in variances.tolist()],
+    }
+    TARGET.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def fallbacks(embeddings: Tensor) -> int:
+    """Return how many searches for the nearest of a state, without itself, take brute force."""
+    hidden = np.random.default_rng(0).choice(len(embeddings), NUM_QUERIES, replace=False)
+    admitted = np.ones(len(embeddings), np.bool_)
+    admitted[hidden] = False
+    index = ProjectedIndex(*embeddings.shape, torch.device("cpu"))
+    index.restore(embeddings, np.arange(len(embeddings)), len(embeddings), admitted)
+    for query in embeddings[torch.from_numpy(hidden)]:
+        index.search(query[None], K)
+    return index.num_fallbacks
+
+
+if __name__ == "__main__":
+    main()
