@@ -28,6 +28,7 @@ from eva.runs.jobs import Job, Outcome
 from tests.synthetic import Learned, draw_nothing, write_run
 
 MAZE = [name for name in EXPERIMENTS if not EXPERIMENTS[name].by_name_only]
+OTHER_SEEDS = ("maze-tuning", "cartpole", "generality")
 EACH = pytest.mark.parametrize("name", EXPERIMENTS)
 
 
@@ -79,7 +80,8 @@ def places(tmp_path: Path) -> Places:
 @EACH
 def test_runs_are_named_once_and_apart(name: str) -> None:
     runs = jobs(name)
-    assert len({job.directory for job in runs}) == len(runs) > 0
+    assert len({job.directory for job in runs}) == len(runs)
+    assert runs or experiment(name).measure is not None
     assert len({str(job.config) for job in runs}) == len(runs)
     assert not any(job.directory.is_absolute() for job in runs)
     assert all(1 <= play.steps <= job.config.steps for job in runs for play in job.plays)
@@ -117,7 +119,7 @@ def test_a_directory_means_the_same_run_in_every_experiment() -> None:
 
 
 def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
-    others = {job.config.seed for name in MAZE if name not in ("maze-tuning", "cartpole") for job in jobs(name)}
+    others = {job.config.seed for name in MAZE if name not in OTHER_SEEDS for job in jobs(name)}
     assert others == set(SEEDS)
     assert not others & set(TUNING_SEEDS)
     assert {job.config.seed for job in jobs("maze-tuning")} == set(TUNING_SEEDS)
@@ -145,7 +147,7 @@ def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
     large = arms(name) if name != "atari-55" else atari.cut_down("pong", None, None).arms()
     small = quick(large)
     assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in large]
-    assert sum(job.config.steps for job in jobs_of(small)) <= 4_000
+    assert sum(job.config.steps for job in jobs_of(small)) <= 400 * max(8, len(large))
     assert all(1 <= play.steps <= job.config.steps for job in jobs_of(small) for play in job.plays)
 
 
@@ -241,8 +243,9 @@ def test_experiments_and_runs_are_listed(tmp_path: Path, capsys: pytest.CaptureF
     places = ["--runs-dir", str(tmp_path), "--results-dir", str(tmp_path)]
     assert main(["experiment", "--all", "--list", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == sum(len(jobs(name)) for name in MAZE)
-    assert all(line.endswith("to do") for line in lines)
+    assert lines.count("scaling has no runs: it is measured when it is asked for") == 1
+    assert len(lines) == 1 + sum(len(jobs(name)) for name in MAZE)
+    assert sum(line.endswith("to do") for line in lines) == len(lines) - 1
 
 
 def test_atari_is_the_papers_protocol_unless_it_is_cut_down(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,18 @@ def prepared(tmp_path: Path, name: str, world: World, played: Played = nothing_p
     return records
 
 
-def judged(tmp_path: Path, name: str, world: World, played: Played = nothing_played) -> dict[str, Any]:
-    """Judge known runs; returns what summary.json says, after a look at the page."""
+def judged(
+    tmp_path: Path,
+    name: str,
+    world: World,
+    played: Played = nothing_played,
+    measured: Mapping[str, object] | None = None,
+) -> dict[str, Any]:
+    """Judge known runs and what was measured besides, file by file; returns summary.json, after a look at the page."""
     records = prepared(tmp_path, name, world, played)
-    if name == "trace-computations":
-        microseconds = {"TCP": [200.0], "n-step": [300.0], "KBRL": [4000.0]}
-        costs = {"transitions": [500], "microseconds": microseconds}
-        (records.folder.parent / COSTS).write_text(json.dumps(costs))
+    for file, content in (measured or {}).items():
+        records.folder.parent.mkdir(exist_ok=True)
+        (records.folder.parent / file).write_text(json.dumps(content))
     told = write_page(experiment(name), experiment(name).arms(), records)
     folder = tmp_path / name
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
@@ -226,7 +232,9 @@ def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path)
         finals = {"tcp": 1.7, "n-step": n_step, "kbrl": kbrl}
         return Learned(1.5 if weight(job) == 0 else finals[job.config.eva.trace])
 
-    summary = judged(tmp_path, "trace-computations", world)
+    microseconds = {"TCP": [200.0], "n-step": [300.0], "KBRL": [4000.0]}
+    costs = {"transitions": [500], "microseconds": microseconds}
+    summary = judged(tmp_path, "trace-computations", world, measured={COSTS: costs})
     assert verdicts(summary) == expected
     assert "takes 20 times as long: 4,000 against 200 microseconds" in summary["findings"][2]["measured"]
 

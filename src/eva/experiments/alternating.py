@@ -14,6 +14,17 @@ def microseconds(
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Return the median time of one call of each, over `rounds` in which each is called `repeats` times."""
+    by_round = microseconds_by_round(measures, rounds, repeats, clock)
+    return {name: statistics.median(values) for name, values in by_round.items()}
+
+
+def microseconds_by_round(
+    measures: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Return the time of one call of each in each round, the mean of its `repeats` calls."""
     times: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, once in measures.items():
@@ -21,4 +32,4 @@ def microseconds(
             for _ in range(repeats):
                 once()
             times[name].append((clock() - start) / repeats * 1e6)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return times

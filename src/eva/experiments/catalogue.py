@@ -5,13 +5,17 @@ from __future__ import annotations
 from eva.errors import UserError, nearest_name
 from eva.experiments import (
     atari,
+    baselines,
     cartpole,
     consolidation,
+    generality,
     maze_learning,
     maze_single_episode,
     maze_tuning,
+    memory_choices,
     pong,
     sb3_maze,
+    scaling,
     trace_computations,
 )
 from eva.experiments.definition import Experiment
@@ -27,6 +31,10 @@ _ALL = (
     pong.EXPERIMENT,
     cartpole.EXPERIMENT,
     sb3_maze.EXPERIMENT,
+    baselines.EXPERIMENT,
+    memory_choices.EXPERIMENT,
+    scaling.EXPERIMENT,
+    generality.EXPERIMENT,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -12,7 +12,7 @@ from eva.experiments.evidence import Evidence
 from eva.experiments.page import contents
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
-from eva.files import write_whole
+from eva.files import refusing_kindly, write_whole
 from eva.runs.executor import LocalExecutor
 from eva.runs.jobs import Job, Outcome, read_status
 
@@ -59,14 +59,16 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
     if failed:
         runs = f"{len(failed)} of {len(placed)} runs failed"
         raise UserError(f"{runs} ({'; '.join(failed)}): the same command tries them again.")
-    return write_page(experiment, arms, records)
+    return write_page(experiment, arms, records, places.quick)
 
 
-def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records) -> str:
+def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is_quick: bool = False) -> str:
     """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
     folder = records.folder.parent
     if experiment.measure is not None:
-        experiment.measure(folder)
+        with refusing_kindly(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        experiment.measure(folder, is_quick)
     evidence = Evidence(arms, records)
     judgement = experiment.judge(evidence)
     for name, content in contents(experiment, judgement, evidence.runs).items():
@@ -85,6 +87,8 @@ def list_runs(experiment: Experiment, places: Places) -> str:
         status = read_status(places.runs_here / job.directory)
         so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
+    if not lines:
+        return f"{experiment.name} has no runs: it is measured when it is asked for"
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
     return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
 

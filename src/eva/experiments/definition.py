@@ -68,6 +68,7 @@ class Judgement:
         tables: For the page.
         figures: The page's, by file name without suffix: SVG and PNG.
         numbers: Everything that was measured, as plain JSON types.
+        lessons: What a practitioner should know of it: sentences with the numbers that decide.
     """
 
     outcome: str
@@ -75,6 +76,7 @@ class Judgement:
     tables: tuple[Table, ...]
     figures: Mapping[str, tuple[bytes, bytes]]
     numbers: Mapping[str, Any]
+    lessons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Experiment:
         arms: What is run: a function of the experiment only.
         judge: How it is judged.
         remarks: What a reader should know besides; a reason that was not tested says so.
-        measure: What is measured besides the runs; it leaves its files in the folder of the results, once.
+        measure: What is measured besides the runs; it leaves its files in the folder of the results, once. The second
+            argument asks for the quick form.
         by_name_only: It would take so long that it is never run along with all the others.
         arguments: Of `eva experiment`, if its name is not all.
     """
@@ -115,7 +118,7 @@ class Experiment:
     arms: Callable[[], tuple[Arm, ...]]
     judge: Callable[[Evidence], Judgement]
     remarks: tuple[str, ...] = ()
-    measure: Callable[[Path], None] | None = None
+    measure: Callable[[Path, bool], None] | None = None
     by_name_only: bool = False
     arguments: tuple[str, ...] = ()
 

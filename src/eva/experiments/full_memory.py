@@ -13,26 +13,30 @@ DISCOUNT = 0.99
 
 
 def random_play(environment: VectorEnvironment, num_slots: int) -> State:
-    """Play one environment at random; returns the replay buffer's state but for the embeddings.
+    """Play at random; returns the replay buffer's state but for the embeddings, lane after lane.
 
     A truncated episode goes on as if nothing had happened: that makes no difference to speed.
     """
     generator = np.random.default_rng(0)
+    num_environments = environment.spec.num_environments
+    lane_capacity = num_slots // num_environments
     observations = environment.reset()
     rows = []
-    for action in generator.integers(environment.spec.num_actions, size=(num_slots, 1)):
-        outcome = environment.step(action)
-        rows.append((observations[0], action[0], outcome.rewards[0], outcome.terminated[0]))
+    for actions in generator.integers(environment.spec.num_actions, size=(lane_capacity, num_environments)):
+        outcome = environment.step(actions)
+        rows.append((observations, actions, outcome.rewards, outcome.terminated))
         observations = outcome.observations
-    seen, actions, rewards, terminated = (np.array(column) for column in zip(*rows, strict=True))
+    seen, actions, rewards, terminated = (
+        np.concatenate(np.stack(column, axis=1)) for column in zip(*rows, strict=True)
+    )
     return {
         "observations": seen,
         "actions": actions,
         "rewards": rewards,
         "discounts": np.where(terminated, 0.0, DISCOUNT),
         "kinds": np.where(terminated, TERMINATION, STEP),
-        "lane_counts": np.array([num_slots]),
-        "born": np.arange(num_slots),
+        "lane_counts": np.full(num_environments, lane_capacity),
+        "born": np.arange(len(seen)).reshape(lane_capacity, num_environments).T.reshape(-1),
     }
 
 

@@ -14,7 +14,7 @@ MOST_JOBS, NUM_EPISODES = 8, 3
 
 def quick(arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """Return the same arms with everything small: one run of each, or a few where that makes few in all."""
-    num_seeds = max(1, MOST_JOBS // len(arms))
+    num_seeds = max(1, MOST_JOBS // max(1, len(arms)))
     return tuple(replace(arm, jobs=tuple(map(_shortened, arm.jobs[:num_seeds]))) for arm in arms)
 
 

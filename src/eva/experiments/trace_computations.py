@@ -35,8 +35,8 @@ def arms() -> tuple[Arm, ...]:
     )
 
 
-def measure(folder: Path) -> None:
-    """Write down what each trace costs on this machine, once."""
+def measure(folder: Path, _: bool) -> None:
+    """Write down what each trace costs on this machine, once; that takes seconds."""
     if not (folder / COSTS).exists():
         from eva.experiments.trace_costs import measure_costs  # imports torch: not to list runs
 
