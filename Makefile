@@ -11,7 +11,7 @@ DEMO := runs/demo
 DEMO_STEPS := 60000
 DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
 
-.PHONY: demo test test-all check browser bench clean $(DEMO_RUNS)
+.PHONY: demo test test-all check browser screenshots bench clean $(DEMO_RUNS)
 
 demo: $(STAMP)  ## train DQN and EVA on the maze, two runs at a time, and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
@@ -36,6 +36,12 @@ browser:  ## what the inspector's page is tested in
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \
 	  || { test "$$(id -u)" = 0 && apt-get update && apt-get install -y chromium; } \
 	  || echo "no browser: the tests of the inspector's page will fail; install chromium"
+
+MAZE := $(DEMO)/weight-0.4/seed-0
+PONG := runs/pong
+
+screenshots: $(STAMP) browser  ## the inspector's pictures in docs/images/, from finished runs: MAZE=RUN PONG=RUN
+	$(BIN)/python -m docs.generate_screenshots "$(MAZE)" "$(PONG)"
 
 bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.step_parts

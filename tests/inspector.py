@@ -61,10 +61,10 @@ class Page:
         return self.arrays["neighbourEntries"][begin:end], self.arrays["neighbourDistances"][begin:end]
 
     def mixed(self, step: int, weight: float, k: int) -> np.ndarray:
-        """Return Eq. 1 in float64 with the mean of the k nearest entries, (A,)."""
+        """Return Eq. 1 in float64 with the mean of the k nearest entries, (A,); Q_theta where there are fewer (P24)."""
         q_theta = self.values("qTheta")[step].astype(np.float64)
         entries, _ = self.neighbours(step)
-        if len(entries) == 0:
+        if len(entries) < k:
             return q_theta
         remembered = self.arrays["entryValues"].reshape(-1, len(q_theta))[entries[:k]].astype(np.float64)
         return (1 - weight) * q_theta + weight * remembered.mean(axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import shutil
 import webbrowser
 from base64 import b64decode
 from pathlib import Path
@@ -235,8 +236,39 @@ def test_impossible_wishes_are_refused(
     assert "inspect with weight and epsilon from 0 to 1" in refused(["inspect", str(runs["maze"]), *flags], capsys)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_run_is_refused(runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no run directory" in refused(["inspect", str(tmp_path)], capsys)
+    run = tmp_path / "damaged"
+    shutil.copytree(runs["maze"], run)
+    (run / "memory.safetensors").write_bytes((run / "memory.safetensors").read_bytes()[:-10])
+    assert "cannot read" in refused(["inspect", str(run)], capsys)
+    (run / "memory.safetensors").write_bytes((run / "policy.safetensors").read_bytes())
+    assert "does not fit its config.json" in refused(["inspect", str(run)], capsys)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_an_episode_is_played(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eva.inspect.page.play", None)
+    config = runs["maze"] / "config.json"
+    before = config.read_bytes()
+    for out, said in (
+        (config, "is no page of HTML"),
+        (tmp_path, "is no page of HTML"),
+        (config / "page.html", "cannot write"),
+        (tmp_path / ("x" * 300), "cannot write"),
+    ):
+        assert said in refused(["inspect", str(runs["maze"]), "--out", str(out)], capsys)
+    assert config.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_gives_way_to_a_newer_one(runs: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "new folder" / "my page.html"
+    for max_steps in (3, 1):
+        assert inspect_run(runs["maze"], max_steps=max_steps, out=out).html == out
+        assert read_page(out).num_steps == max_steps
+    assert [path.name for path in out.parent.iterdir()] == ["my page.html"]
 
 
 def test_the_report_links_to_the_page(runs: dict[str, Path], tmp_path: Path) -> None:

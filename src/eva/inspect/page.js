@@ -1,7 +1,8 @@
 // The page: what is shown, and what moves it.
 
 const $ = (id) => document.getElementById(id);
-const current = { step: 0, weight: data.weight, k: data.numNeighbours, changed: new Set(), timer: null };
+const current = { step: 0, weight: data.weight, k: data.numNeighbours, changed: new Set(), best: null, timer: null };
+const isAsPlayed = (weight, k) => weight === data.weight && k === data.numNeighbours;
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -13,37 +14,49 @@ function element(tag, attributes = {}, ...children) {
 function showFrame() {
   const { step } = current;
   const canvas = $("frame");
-  if (canvas.width !== data.frames.width) Object.assign(canvas, { width: data.frames.width, height: data.frames.height });
   draw(canvas.getContext("2d"), "frames", step, 0, 0, canvas.width, canvas.height, () => current.step === step);
   canvas.setAttribute("aria-label", `What the agent sees at step ${step + 1} of ${numSteps}`);
-  $("where").textContent = `${step + 1} / ${numSteps} · return ${Number(returns[step].toFixed(2))}`;
+  const total = Number(returns[step].toFixed(2));
+  $("where").replaceChildren(element("b", {}, `${step + 1}`), ` / ${numSteps}`, element("span", { class: "long" }, ` · return ${total}`));
   $("scrubber").value = step;
-  $("scrubber").setAttribute("aria-valuetext", `step ${step + 1} of ${numSteps}`);
+  const changed = current.changed.has(step) ? ", the memory changes the decision" : "";
+  $("scrubber").setAttribute("aria-valuetext", `step ${step + 1} of ${numSteps}, return ${total}${changed}`);
 }
 
 function showDecision({ theta, np, eva }) {
   const names = data.actionNames;
   const [alone, mixed, taken] = [greedy(theta), greedy(eva), data.actions[current.step]];
-  const drawn = taken === greedy(row(data.qEva, current.step)) ? "" : " (explored at random)";
-  const line = $("decision");
-  line.dataset.network = alone;
-  line.dataset.mixed = mixed;
-  const words = np === null
-    ? [`The network alone says ${names[alone]}; nothing is remembered yet. `]
-    : alone === mixed
-      ? [`Network and memory agree on ${names[mixed]}. `]
-      : [element("span", { class: "badge" }, "changed"), ` The network alone says ${names[alone]}, with the memory it is ${names[mixed]}. `];
-  line.replaceChildren(...words, `Taken: ${names[taken]}${drawn}, reward ${signed(data.rewards[current.step])}.`);
+  const explored = taken !== greedy(row(data.qEva, current.step));
+  const kind = np === null ? "network alone" : alone === mixed ? "agreed" : "changed";
+  const badge = (text) => element("span", { class: "badge", "data-kind": text }, text);
+  const action = (series, name) => element("span", { class: series }, name);
+  $("outcome").replaceChildren(
+    ...(kind === "changed" ? [action("theta", names[alone]), "→"] : []), action(np === null ? "theta" : "eva", names[mixed]),
+    badge(kind), ...(explored ? [badge("explored")] : []));
+  Object.assign($("decision").dataset, { network: alone, mixed, kind });
+  const words = {
+    "network alone": `The network says ${names[alone]}; nothing is remembered ${current.k > data.numNeighbours ? "by so many" : "yet"}.`,
+    agreed: `Network and memory agree on ${names[mixed]}.`,
+    changed: `The network alone says ${names[alone]}, with the memory it is ${names[mixed]}.`,
+  };
+  $("decision").textContent = `${words[kind]} Taken: ${names[taken]}${explored ? " (explored at random)" : ""}, ` +
+    `reward ${signed(data.rewards[current.step])}.`;
+}
+
+// Where bars begin and end. Close values of one sign are told apart by cutting off what they share.
+function barScale(...lists) {
+  const [least, most] = range(...lists);
+  if (least * most > 0 && most - least < 0.5 * Math.max(-least, most)) {
+    const low = least - 0.15 * (most - least);
+    return { low, high: most, zero: low };
+  }
+  return { low: Math.min(0, least), high: Math.max(0, most), zero: 0 };
 }
 
 function showValues({ theta, np, eva }) {
   const columns = { theta, np, eva };
   const lists = Object.values(columns).filter((values) => values !== null);
-  const [least, most] = range(...lists);
-  const close = most - least < 0.3 * Math.max(Math.abs(least), Math.abs(most));
-  const low = close ? least - 0.1 * (most - least) : Math.min(0, least);
-  const high = close ? most : Math.max(0, most);
-  const zero = close ? low : 0;
+  const { low, high, zero } = barScale(...lists);
   const percent = (value) => 100 * (value - low) / (high - low);
   const rows = data.actionNames.map((name, action) => {
     const line = element("tr", {}, element("th", { scope: "row" }, name));
@@ -65,7 +78,7 @@ function showValues({ theta, np, eva }) {
   });
   $("values").tBodies[0].replaceChildren(...rows);
   $("baseline").textContent = "✓ the action taken; bold: the best of each column." +
-    (close ? ` The values are close: bars begin at ${brief(low)}.` : "");
+    (zero === 0 ? "" : ` The values are close: bars begin at ${brief(low)}.`);
 }
 
 function shot(tile, caption, label, kind = "") {
@@ -84,29 +97,50 @@ function stepTable(begin, end) {
   return element("table", {}, head, body);
 }
 
+// Up to eight steps of a trajectory with their pictures; the recalled one takes the place of the last one up to it.
+function shownSteps(trajectory, at, tile) {
+  const [first, last] = [data.shownOffsets[trajectory], data.shownOffsets[trajectory + 1]];
+  const shown = Array.from(data.shownSteps.subarray(first, last), (step, place) => ({ step, tile: data.shownTiles[first + place] }));
+  shown[shown.filter(({ step }) => step <= at).length - 1] = { step: at, tile };
+  return shown;
+}
+
 function memory(entry, distance, rank) {
   const trajectory = data.entryTrajectories[entry];
   const [begin, end] = [data.trajectoryOffsets[trajectory], data.trajectoryOffsets[trajectory + 1]];
   const [at, length] = [data.entrySteps[entry], end - begin];
-  const age = data.trajectoryAges[begin + at].toLocaleString("en");
-  const caption = (s) => [element("b", {}, data.actionNames[data.trajectoryActions[begin + s]]),
-    `step ${s + 1}`, element("br"), `r ${signed(data.trajectoryRewards[begin + s])}`, element("br"), `v ${told(data.trajectoryValues[begin + s])}`];
-  const shots = element("div", { class: "shots", role: "group", tabindex: "0", "aria-label": `Pictures of memory ${rank}` });
-  shots.append(shot(data.entryTiles[entry], caption(at), `The remembered state, step ${at + 1} of ${length}`, "self"));
-  for (let place = data.shownOffsets[trajectory]; place < data.shownOffsets[trajectory + 1]; place++) {
-    const s = data.shownSteps[place];
-    shots.append(shot(data.shownTiles[place], caption(s), `Step ${s + 1} of its trajectory`));
+  const name = (s) => data.actionNames[data.trajectoryActions[begin + s]];
+  const caption = (s) => [element("b", {}, name(s)), `step ${s + 1}`, element("br"),
+    `r ${signed(data.trajectoryRewards[begin + s])}`, element("br"), `v ${told(data.trajectoryValues[begin + s])}`];
+  const shots = element("div", { class: "shots", role: "group", "aria-label": `Pictures of memory ${rank}` });
+  for (const { step, tile } of shownSteps(trajectory, at, data.entryTiles[entry])) {
+    const label = step === at ? "The remembered state" : "Its trajectory";
+    shots.append(shot(tile, caption(step), `${label}, step ${step + 1} of ${length}`, step === at ? "self" : ""));
   }
-  const backed = element("canvas", { class: "backed", role: "img",
-    "aria-label": `Backed-up values along the trajectory, ${told(data.trajectoryValues[begin])} at its start` });
+  const backed = element("canvas", { class: "backed", role: "img", "aria-label": "Backed-up values along the trajectory, " +
+    `from ${told(data.trajectoryValues[begin])} to ${told(data.trajectoryValues[end - 1])}` });
   const details = element("details", {}, element("summary", {}, `All ${length} steps`));
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(stepTable(begin, end));
   });
-  const title = element("h3", {}, `${rank}. distance ${told(distance)} `,
+  const says = data.actionNames[greedy(row(data.entryValues, entry))];
+  const age = data.trajectoryAges[begin + at].toLocaleString("en");
+  const title = element("h3", {}, `${rank}. Says ${says}, at distance ${told(distance)} `,
     element("span", {}, `· lived ${age} transitions ago · step ${at + 1} of ${length} of its trajectory`));
   const item = element("li", { class: "memory", "data-entry": entry, "data-distance": distance }, title, shots, backed, details);
   return { item, paint: () => drawBackedUp(backed, trajectory, at) };
+}
+
+function memoriesNote(found) {
+  if (found >= current.k) {
+    return "The nearest planned states and what each speaks for. Outlined: the state, among what was lived around it, with " +
+      "action, reward (r) and backed-up value (v). The line is that value along the trajectory, ticks are rewards.";
+  }
+  if (found > 0) return `The value buffer holds only ${found} entries here: with k = ${current.k} the network decides alone.`;
+  if (data.weight === 0) return "With weight 0 nothing is planned or recalled. Run eva inspect with --weight 0.4 to see memories.";
+  return data.neighbourEntries.length === 0
+    ? "Nothing was recalled in this episode: the memory is empty, or no plan was made before it was over."
+    : "Nothing is planned yet: the first plan is made after the first decision, for those after it.";
 }
 
 function showMemories() {
@@ -114,11 +148,8 @@ function showMemories() {
   const made = [...entries].map((entry, place) => memory(entry, distances[place], place + 1));
   $("memories").replaceChildren(...made.map(({ item }) => item));
   made.forEach(({ paint }) => paint());
-  $("no-memories").textContent = entries.length > 0
-    ? "The nearest planned states, nearest first. Outlined: the remembered state; beside it what was lived around it, " +
-      "with action, reward (r) and backed-up value (v). The line is that value along the trajectory, ticks are rewards."
-    : data.weight === 0 ? "With weight 0 nothing is planned or recalled: inspect with a weight above 0 to see memories."
-      : "Nothing has been planned for states like this one yet.";
+  $("memories-note").textContent = memoriesNote(entries.length);
+  $("memories-note").classList.toggle("empty", entries.length === 0);
   drawMap($("map"), current.step, entries);
   $("map").setAttribute("aria-label", `Map of the memory: the present state and ${entries.length} recalled ones`);
 }
@@ -130,10 +161,9 @@ function show() {
   showValues(values);
   showMemories();
   drawFilm($("film"), current.step, current.changed);
-  drawTimeline($("timeline"), current.step, current.weight, current.k, current.changed);
-  const changed = [...current.changed];
-  $("previous").disabled = !changed.some((step) => step < current.step);
-  $("next").disabled = !changed.some((step) => step > current.step);
+  drawTimeline($("timeline"), current.step, current.best, current.changed);
+  $("previous").disabled = nextChange(-1) === undefined;
+  $("next").disabled = nextChange(1) === undefined;
 }
 
 function go(step) {
@@ -141,20 +171,25 @@ function go(step) {
   show();
 }
 
-function jump(direction) {
+// The nearest change before (-1) or after (1) the present step.
+function nextChange(direction) {
   const ahead = [...current.changed].filter((step) => (step - current.step) * direction > 0);
-  if (ahead.length > 0) go(direction > 0 ? ahead[0] : ahead[ahead.length - 1]);
+  return direction > 0 ? ahead[0] : ahead[ahead.length - 1];
+}
+
+function jump(direction) {
+  go(nextChange(direction) ?? current.step);
 }
 
 function mix(weight, k) {
-  Object.assign(current, { weight, k, changed: new Set(changes(weight, k)) });
-  const played = weight === data.weight && k === data.numNeighbours;
+  Object.assign(current, { weight, k, ...outcomes(weight, k) });
+  const played = isAsPlayed(weight, k);
   $("weight").value = weight;
   $("k").value = k;
   $("weight-told").textContent = Number(weight.toFixed(3));
   $("k-told").textContent = k;
-  $("what-if").textContent = `${played ? "As played" : "What if"}: the memory ${played ? "changed" : "would change"} ` +
-    `${current.changed.size} of ${numSteps} decisions.`;
+  $("what-if").textContent = `${played ? "As played: the memory changed" : "What if: the memory would change"} ` +
+    `${current.changed.size.toLocaleString("en")} of ${numSteps.toLocaleString("en")} decisions.`;
   $("as-played").hidden = played;
   drawMarks($("marks"), current.changed);
   show();
@@ -173,19 +208,29 @@ function toggle() {
   play(on);
 }
 
+const KEYS = { ArrowLeft: () => go(current.step - 1), ArrowRight: () => go(current.step + 1), Home: () => go(0),
+  End: () => go(numSteps - 1), n: () => jump(1), p: () => jump(-1), " ": toggle };
+
+// Sliders keep the keys that move them, buttons and summaries the one that presses them.
 function onKey(event) {
-  if (event.target.matches("input, summary") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const keys = { ArrowLeft: () => go(current.step - 1), ArrowRight: () => go(current.step + 1), Home: () => go(0),
-    End: () => go(numSteps - 1), n: () => jump(1), p: () => jump(-1), " ": toggle };
-  if (!(event.key in keys) || (event.key === " " && event.target.matches("button"))) return;
+  const its = event.target.matches("input") ? ["ArrowLeft", "ArrowRight", "Home", "End"] : event.target.matches("button, summary") ? [" "] : [];
+  if (!(event.key in KEYS) || its.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
-  keys[event.key]();
+  KEYS[event.key]();
 }
 
-function begin() {
-  $("scrubber").max = numSteps - 1;
-  $("k").max = Math.max(data.numNeighbours, ...Array.from({ length: numSteps }, (_, step) => neighbours(step, Infinity).entries.length));
-  $("weight").disabled = $("k").disabled = data.neighbourEntries.length === 0;
+function describeMap() {
+  const [low, high] = range(data.mapValues);
+  $("map-low").textContent = `value ${brief(low)}`;
+  $("map-high").textContent = brief(high);
+  const empty = data.mapValues.length === 0;
+  $("map-low").parentElement.hidden = empty;
+  const shown = empty ? "The memory is empty: these are the episode's embeddings" : "The memory's embeddings, coloured by the network's value,";
+  $("map-note").textContent = `${shown} along their two main directions (${Math.round(100 * data.mapExplained)}% of the variance). ` +
+    `Ringed: the present state, with the way of the last ${TRAIL} steps, and the recalled ones (orange).`;
+}
+
+function listen() {
   $("scrubber").addEventListener("input", (event) => go(Number(event.target.value)));
   $("weight").addEventListener("input", (event) => mix(Number(event.target.value), current.k));
   $("k").addEventListener("input", (event) => mix(current.weight, Number(event.target.value)));
@@ -194,20 +239,28 @@ function begin() {
   $("next").addEventListener("click", () => jump(1));
   $("play").addEventListener("click", toggle);
   $("film").addEventListener("click", (event) => go(filmGeometry.first + Math.floor(event.offsetX / filmGeometry.tile)));
-  $("timeline").addEventListener("pointerdown", (event) => go(stepOnTimeline($("timeline"), event)));
+  const seek = (event) => { if (event.buttons === 1) go(stepOnTimeline($("timeline"), event)); };
+  $("timeline").addEventListener("pointerdown", seek);
+  $("timeline").addEventListener("pointermove", seek);
   document.addEventListener("keydown", onKey);
-  $("timeline").setAttribute("aria-label", `Timeline: return ${Number(returns[numSteps - 1].toFixed(2))} after ${numSteps} steps`);
-  const [low, high] = range(data.mapValues);
-  $("map-low").textContent = `value ${brief(low)}`;
-  $("map-high").textContent = brief(high);
-  $("map-note").textContent = `The memory's embeddings along their two main directions (${Math.round(100 * data.mapExplained)}% of the ` +
-    "variance), coloured by the network's value. Ringed: the present state (dark) and the recalled ones (orange).";
   const redraw = () => { drawMarks($("marks"), current.changed); show(); };
   window.addEventListener("resize", redraw);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  const [firstChange] = changes(data.weight, data.numNeighbours);
-  const firstRecall = data.neighbourOffsets.findIndex((offset) => offset > 0) - 1;
-  current.step = firstChange === undefined ? Math.max(0, firstRecall) : firstChange;
+}
+
+function begin() {
+  const { width, height } = data.frames;
+  Object.assign($("frame"), { width, height });
+  $("frame").style.width = `min(100%, calc(min(56vh, 29rem) * ${width / height}))`;
+  $("scrubber").max = numSteps - 1;
+  const counts = Array.from({ length: numSteps }, (_, step) => data.neighbourOffsets[step + 1] - data.neighbourOffsets[step]);
+  $("k").max = counts.reduce((most, count) => Math.max(most, count), data.numNeighbours);
+  $("weight").disabled = $("k").disabled = data.neighbourEntries.length === 0;
+  $("timeline").setAttribute("aria-label", `Timeline: return ${Number(returns[numSteps - 1].toFixed(2))} after ${numSteps} steps`);
+  describeMap();
+  listen();
+  const [firstChange] = outcomes(data.weight, data.numNeighbours).changed;
+  current.step = firstChange ?? Math.max(0, counts.findIndex((count) => count > 0));
   mix(data.weight, data.numNeighbours);
 }
 

@@ -8,6 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from eva.runs.names import INSPECTOR_PAGE
 from eva.schema import flatten
 
 MAX_STEPS = 2_000
+DOCTYPE = b"<!DOCTYPE html>"
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,25 @@ def inspect_run(
     if not 0 <= epsilon <= 1 or not (weight is None or 0 <= weight <= 1) or seed < 0 or max_steps < 1:
         raise UserError("inspect with weight and epsilon from 0 to 1, a seed from 0 on, and at least 1 step.")
     config, agent = load_run(run)
+    out = out or run / INSPECTOR_PAGE
+    _claim(out)
     torch.set_num_threads(config.run.threads)
     weight = config.eva.nonparametric_weight if weight is None else weight
     episode = play(config, agent, weight, seed, epsilon, max_steps)
     summary = _summary(episode, weight, seed)
-    out = out or run / INSPECTOR_PAGE
-    text = _page(config, summary, describe(config, agent, episode, weight))
-    with refusing_kindly(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
+    text = _page(config, _tiles(config, episode, weight, seed), describe(config, agent, episode, weight))
     write_whole(out, text.encode())
     return Inspection(out, summary)
+
+
+def _claim(out: Path) -> None:
+    """Refuse what cannot be written, or is something other than a page, before an episode is played for it."""
+    with refusing_kindly(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out.parent):
+            taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))
+    if taken:
+        raise UserError(f"{out} is there already and is no page of HTML: choose another name.")
 
 
 @torch.no_grad()
@@ -119,16 +130,35 @@ def _map(agent: EVAAgent, path: Any, memories: Memories) -> dict[str, Any]:
 
 def _summary(episode: Episode, weight: float, seed: int) -> str:
     num = len(episode.decisions)
-    changed = sum(each.explanation.changed for each in episode.decisions)
-    total = sum(each.reward for each in episode.decisions)
     end = "" if episode.ended else ", cut short"
     return (
-        f"Seed {seed}, weight {weight:g}: {num:,} decision{'s' * (num != 1)}{end}, return {total:.2f}; "
-        f"the memory changed {changed:,} of them."
+        f"Seed {seed}, weight {weight:g}: {num:,} decision{'s' * (num != 1)}{end}, return {_total(episode):.2f}; "
+        f"the memory changed {_num_changed(episode):,} of them."
     )
 
 
-def _page(config: Config, summary: str, data: dict[str, Any]) -> str:
+def _total(episode: Episode) -> float:
+    return sum(each.reward for each in episode.decisions)
+
+
+def _num_changed(episode: Episode) -> int:
+    return sum(each.explanation.changed for each in episode.decisions)
+
+
+def _tiles(config: Config, episode: Episode, weight: float, seed: int) -> str:
+    """Lay out the same, and k, as figures."""
+    told = {
+        "decisions" if episode.ended else "decisions, cut short": f"{len(episode.decisions):,}",
+        "return": f"{_total(episode):.2f}",
+        "changed by memory": f"{_num_changed(episode):,}",
+        "weight": f"{weight:g}",
+        "neighbours": str(config.eva.num_neighbours),
+        "seed": str(seed),
+    }
+    return facts(told, "tiles")
+
+
+def _page(config: Config, tiles: str, data: dict[str, Any]) -> str:
     room = files("eva.inspect")
     style, *scripts = (
         (room / name).read_text() for name in ("page.css", "values.js", "pictures.js", "charts.js", "page.js")
@@ -136,7 +166,7 @@ def _page(config: Config, summary: str, data: dict[str, Any]) -> str:
     fields = {name: str(value) for name, value in flatten(config)}
     return Template((room / "page.html").read_text()).substitute(
         title=escape(config.name),
-        summary=escape(summary),
+        tiles=tiles,
         style=COLOURS + STYLE + style,
         configuration=facts(fields),
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),

@@ -3,7 +3,9 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 
 function unpack(text, kind) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let place = 0; place < letters.length; place++) bytes[place] = letters.charCodeAt(place);
   return new kind(bytes.buffer);
 }
 const FLOATS = ["rewards", "qTheta", "qNp", "qEva", "neighbourDistances", "entryValues", "trajectoryRewards",
@@ -33,11 +35,14 @@ function neighbours(step, k) {
   return { entries: data.neighbourEntries.subarray(begin, end), distances: data.neighbourDistances.subarray(begin, end) };
 }
 
+const nearest = Float64Array.from({ length: numSteps }, (_, step) => neighbours(step, 1).distances[0] ?? NaN);
+
 // The values of a step. As played they are those that the agent had; else Eq. 1 in float32, operation by operation.
+// Where fewer than k entries are planned, the network decides alone (P24).
 function valuesAt(step, weight, k) {
   const theta = row(data.qTheta, step);
   const { entries } = neighbours(step, k);
-  if (entries.length === 0) return { theta, np: null, eva: theta };
+  if (entries.length < k) return { theta, np: null, eva: theta };
   if (weight === data.weight && k === data.numNeighbours) {
     return { theta, np: row(data.qNp, step), eva: row(data.qEva, step) };
   }
@@ -52,14 +57,18 @@ function valuesAt(step, weight, k) {
   return { theta, np, eva };
 }
 
-// The steps at which the memory changes the greedy action.
-function changes(weight, k) {
-  const steps = [];
+// What a weight and a k make of the episode: the steps at which the memory changes the greedy action, and the best values.
+function outcomes(weight, k) {
+  const changed = new Set();
+  const [best, bestMixed] = [new Float64Array(numSteps), new Float64Array(numSteps)];
   for (let step = 0; step < numSteps; step++) {
     const { theta, eva } = valuesAt(step, weight, k);
-    if (greedy(theta) !== greedy(eva)) steps.push(step);
+    const [alone, mixed] = [greedy(theta), greedy(eva)];
+    if (alone !== mixed) changed.add(step);
+    best[step] = theta[alone];
+    bestMixed[step] = eva[mixed];
   }
-  return steps;
+  return { changed, best: { theta: best, eva: bestMixed } };
 }
 
 function told(value) {
@@ -67,5 +76,5 @@ function told(value) {
   const size = Math.abs(value);
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : value.toPrecision(Math.max(4, Math.ceil(Math.log10(size))));
 }
-const brief = (value) => String(Number(value.toPrecision(3)));
+const brief = (value, digits = 3) => String(Number(value.toPrecision(digits)));
 const signed = (value) => (value > 0 ? "+" : "") + Number(value.toPrecision(4));

@@ -58,7 +58,7 @@ code{display:block;min-width:18rem;font:.82rem/1.5 ui-monospace,Menlo,Consolas,m
 """
 
 
-def facts(fields: Mapping[str, str]) -> str:
-    """Lay out names and values, as many side by side as there is room for."""
+def facts(fields: Mapping[str, str], kind: str = "facts") -> str:
+    """Lay out names and values, as many side by side as there is room for; `kind` is their class of CSS."""
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in fields.items())
-    return f'<dl class="facts">{rows}</dl>'
+    return f'<dl class="{kind}">{rows}</dl>'
