@@ -19,7 +19,7 @@ from tests.agents import changed
 from tests.browser import chromium
 from tests.inspector import PONG, read_page
 
-# Noise on the screen and 18 actions: of twelve games, the one with the largest pages.
+# Noise on the screen and 18 actions: of all 57 games, the one with the largest pages.
 GAME = "yars_revenge"
 NUM_SLOTS = 28_800
 CONFIG = changed(
