@@ -62,5 +62,5 @@ clean:
 # Debian splits venv off python3: where that is missing and we may, install it.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,sb3,tb]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,ray,sb3,tb]"
 	@touch $@

@@ -27,7 +27,8 @@ ROOMS = {
     "envs": BASE,
     "variants": BASE | {"agent", "config"},
     "build": BASE | {"agent", "config", "envs", "games", "memory", "variants"},
-    "runs": BASE | {"agent", "build", "config", "envs", "files", "report.atari_scores", "schema"},
+    "runs": BASE
+    | {"agent", "build", "config", "envs", "files", "games", "presets", "report.atari_scores", "schema", "variants"},
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
@@ -35,6 +36,7 @@ ROOMS = {
     "cli": BASE | {"build", "config", "experiments", "games", "presets", "schema", "files", "runs", "report"},
     "cli_experiment": {"errors", "experiments"},
     "cli_inspect": {"inspect", "runs"},
+    "cli_sweep": {"errors", "experiments", "runs"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
@@ -42,9 +44,10 @@ HEAVY = {
     "ale_py": {"envs/atari.py"},
     "cv2": {"envs/atari.py"},
     "matplotlib": {"report/plots.py"},
+    "ray": {"runs/sweep.py"},
     "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
-    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py"},
+    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_sweep.py"},
     "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
 AGENT_PACKAGES = {"numpy", "torch", "zstandard"}

@@ -13,13 +13,15 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from eva.errors import UserError
+from eva.errors import BusyError, UserError
+from eva.files import locked
 from eva.presets import preset
-from eva.runs import executor, worker
-from eva.runs.executor import LocalExecutor
+from eva.runs import process, worker
+from eva.runs.executor import LocalExecutor, _Processes
 from eva.runs.jobs import Job, Outcome, Play, read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.worker import work
@@ -84,7 +86,7 @@ def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
     bad = Job(tmp_path / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
     told: list[Outcome] = []
     stream = io.StringIO()
-    outcomes = LocalExecutor(2, "title", stream).execute([bad, good], told.append)
+    outcomes = LocalExecutor(2, "title", stream, num_retries=1).execute([bad, good], told.append)
     assert told == outcomes
     assert {outcome.job.directory: outcome.state for outcome in outcomes} == {
         bad.directory: "failed",
@@ -92,10 +94,13 @@ def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
     }
     (error,) = [outcome.error for outcome in outcomes if outcome.error is not None]
     assert error.startswith("the run diverged at")
-    assert f"(see {tmp_path / 'bad.log'})" in error
+    assert bad.log == tmp_path / "bad.log"
+    assert bad.log.read_text().count(f"eva: {error}\n") == 2, "one retry"
+    assert stream.getvalue().count("; retry 1 of 1\n") == 1
     assert good.is_done_in(good.directory)
     assert json.loads((good.directory / "provenance.json").read_text())["argv"] == ["eva", "experiment", "x"]
     assert "bad has failed: the run diverged" in stream.getvalue()
+    assert f"(see {bad.log})" in stream.getvalue()
     assert "good is finished" in stream.getvalue()
     assert "(2 of 2)" in stream.getvalue()
 
@@ -107,18 +112,20 @@ def test_a_crash_is_told_in_one_line(
         raise ValueError("first line\nsecond line")
 
     job = Job(tmp_path / "run", tiny(steps=20), command=("eva", "experiment", "x"))
+    monkeypatch.setattr(process.subprocess, "Popen", lambda *_, **__: SimpleNamespace(stdin=io.BytesIO()))
+    job.log.write_text("eva: what another said before\n")
+    ended = process.WorkerProcess(job)
     monkeypatch.setattr(worker, "work", crash)
     monkeypatch.setattr(worker, "_stop_with_parent", lambda: None)
     monkeypatch.setattr(sys, "argv", ["pytest"])
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{job.to_json()}\n"))
     assert worker.main() == 1
-    log = tmp_path / "run.log"
-    log.write_text(capsys.readouterr().err)
-    assert "Traceback" in log.read_text()
-    assert executor._last_line(log, 1) == "ValueError: first line"
-    assert executor._last_line(log, -signal.SIGKILL) == "ended by SIGKILL"
-    log.write_text("")
-    assert executor._last_line(log, 1) == "ended with exit code 1"
+    assert ended._last_line(1) == "ended with exit code 1"
+    with job.log.open("a") as log:
+        log.write(capsys.readouterr().err)
+    assert "Traceback" in job.log.read_text()
+    assert ended._last_line(1) == "ValueError: first line"
+    assert ended._last_line(-signal.SIGKILL) == "ended by SIGKILL"
 
 
 def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
@@ -174,3 +181,30 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> Non
         process.stdin.close()
         assert process.wait(60) == 128 + signal.SIGTERM
     assert read_status(job.directory).state == "stopped"
+
+
+def test_a_worker_waits_for_one_that_is_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(tmp_path / "run", tiny(steps=20))
+    job.directory.mkdir()
+    held = locked(job.directory / ".lock")
+    assert held is not None
+    monkeypatch.setattr(worker, "_SECONDS_BETWEEN_TRIES", 0.05)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(worker, "_PATIENCE_SECONDS", 0.0)
+        with pytest.raises(BusyError, match="another process is training"):
+            work(job)
+    threading.Timer(0.3, held.close).start()
+    work(job)
+    assert job.is_done_in(job.directory)
+
+
+def test_runs_are_started_while_their_threads_find_room() -> None:
+    def job(threads: int) -> SimpleNamespace:
+        return SimpleNamespace(job=Job(Path("run"), tiny(run={"threads": threads})))
+
+    crew = _Processes(4)
+    assert crew.has_room(job(2).job, [job(1), job(1)])
+    assert not crew.has_room(job(2).job, [job(1), job(2)])
+    assert crew.has_room(job(9).job, []), "alone"
+    assert not crew.has_room(job(0).job, [job(1)]), "all cores"
+    assert not crew.has_room(job(1).job, [job(0)])

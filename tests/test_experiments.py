@@ -154,7 +154,7 @@ def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
 def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
     StubExecutor.failing = "kept/seed-3"
-    with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3: it diverged\)"):
+    with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3 has failed: it diverged \(see .*\)\)"):
         run_experiment(each, places, 3)
     kept = {path.parent.relative_to(places.results) for path in places.results.rglob("status.json")}
     assert kept == {"consolidation" / Path("runs") / job.directory for job in jobs("consolidation")} - {

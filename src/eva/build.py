@@ -13,7 +13,7 @@ from torch import Tensor
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.eva import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
-from eva.agent.frames import WholeObservations, bytes_per_observation
+from eva.agent.frames import WholeObservations
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
 from eva.agent.planner import Planner
@@ -29,7 +29,7 @@ from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.memory import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
-from eva.variants import index, observation_store, remembered_values, trace
+from eva.variants import bytes_per_slot, index, observation_store, remembered_values, trace
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
@@ -137,13 +137,9 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
 def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
     """Return an empty replay buffer, or say that it would not fit into memory."""
     replay, embedding_size = config.replay, config.network.embedding_size
-    search = index(replay, embedding_size)
     check_memory(
         replay.replay_capacity,
-        bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, replay.frames)
-        + ReplayBuffer.bytes_per_slot(embedding_size)
-        + search.BYTES_PER_SKETCH
-        + replay.prioritised * Priorities.BYTES_PER_SLOT,
+        bytes_per_slot(replay, embedding_size, spec),
         ", or choose --replay.frames compressed" if spec.num_stacked > 1 and replay.frames == "raw" else "",
     )
     return ReplayBuffer(
@@ -153,7 +149,7 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
         embedding_size,
         device,
         _priorities(replay) if replay.prioritised else None,
-        search,
+        index(replay, embedding_size),
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line: eva train | evaluate | inspect | experiment | report | presets."""
+"""The command line: eva train | evaluate | inspect | experiment | sweep | report | presets."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import tyro
 from eva import __version__
 from eva.cli_experiment import Experiment, run
 from eva.cli_inspect import Inspect, inspect
+from eva.cli_sweep import Sweep, sweep
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
 from eva.games import game_name
@@ -38,6 +39,7 @@ commands:
   evaluate    play single episodes with a finished run, with and without EVA
   inspect     play an episode and show what the agent remembered at every decision
   experiment  run a figure of the paper, and judge what the paper says
+  sweep       carry out many runs, on this machine or on a cluster
   report      compare runs: learning curves, table and verdict on one page
   presets     list the named configurations
 
@@ -205,6 +207,10 @@ def _experiment(arguments: list[str]) -> None:
     run(_parse(Experiment, arguments))
 
 
+def _sweep(arguments: list[str]) -> None:
+    sweep(_parse(Sweep, arguments))
+
+
 def _report(arguments: list[str]) -> None:
     asked = _parse(Report, arguments)
 
@@ -227,6 +233,7 @@ _COMMANDS = {
     "evaluate": _evaluate,
     "inspect": _inspect,
     "experiment": _experiment,
+    "sweep": _sweep,
     "report": _report,
     "presets": _presets,
 }

@@ -50,16 +50,12 @@ def run(asked: Experiment) -> None:
         raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")
     if asked.jobs is not None and asked.jobs < 1:
         raise UserError(f"--jobs is {asked.jobs}, but must be at least 1.")
-    chosen = [each for each in EXPERIMENTS.values() if not each.by_name_only]
+    names = [name for name, each in EXPERIMENTS.items() if not each.by_name_only]
     if asked.name is not None:
-        chosen = [experiment(asked.name)]
-    if asked.name == atari.NAME:
-        games = "pong" if asked.quick and asked.games is None else asked.games
-        chosen = [atari.cut_down(games, asked.frames, asked.seeds)]
-    elif (asked.games, asked.frames, asked.seeds) != (None, None, None):
-        raise UserError(f"--games, --frames and --seeds are for {atari.NAME} alone: leave them out.")
+        names = [asked.name]
+    games = "pong" if asked.quick and asked.name == atari.NAME and asked.games is None else asked.games
     places = Places(asked.runs_dir, asked.results_dir, asked.quick)
-    for each in chosen:
+    for each in [experiment(name, games, asked.frames, asked.seeds) for name in names]:
         if asked.list:
             print(list_runs(each, places))
         else:

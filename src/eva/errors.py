@@ -12,6 +12,10 @@ class UserError(Exception):
     """Bad input: the message is one sentence that says what to do (the command line exits with 2)."""
 
 
+class BusyError(UserError):
+    """Another process is at it: a little later it may no longer be."""
+
+
 def nearest_name(word: str, names: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for the name closest to `word`, or what to choose from when none is close."""
     known = sorted(names)

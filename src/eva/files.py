@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from eva.errors import UserError
 
@@ -20,6 +22,21 @@ def refusing_kindly(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write {path} ({reason}): choose another place or make room.") from error
+
+
+def locked(path: Path) -> IO[str] | None:
+    """Return an open file that this process alone holds until it is closed, or None where another holds it."""
+    with refusing_kindly(path):
+        file = path.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system drops it when the process dies
+        except BlockingIOError:
+            file.close()
+            return None
+        except OSError:
+            file.close()
+            raise
+    return file
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -73,6 +74,7 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{path}{f.name}", value
 
 
+@functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 

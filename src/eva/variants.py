@@ -7,10 +7,18 @@ from collections.abc import Callable
 from torch import Tensor
 
 from eva.agent.device import to_device
-from eva.agent.frames import CompressedFrames, ObservationStore, RawFrames, StackedObservations, WholeObservations
+from eva.agent.frames import (
+    CompressedFrames,
+    ObservationStore,
+    RawFrames,
+    StackedObservations,
+    WholeObservations,
+    bytes_per_observation,
+)
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.neighbours import NeighbourIndex
 from eva.agent.planner import Evaluate, Trace
+from eva.agent.priorities import Priorities
 from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
@@ -34,6 +42,16 @@ def index(config: ReplayConfig, embedding_size: int) -> type[NeighbourIndex]:
     """Return what searches the replay buffer (P80)."""
     is_large = config.replay_capacity * embedding_size >= _LARGE
     return ProjectedIndex if config.search == "projected" or (config.search == "auto" and is_large) else NeighbourIndex
+
+
+def bytes_per_slot(config: ReplayConfig, embedding_size: int, spec: EnvironmentSpec) -> int:
+    """Return what a replay buffer takes for each state, of frames that compress badly."""
+    return (
+        bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, config.frames)
+        + ReplayBuffer.bytes_per_slot(embedding_size)
+        + index(config, embedding_size).BYTES_PER_SKETCH
+        + config.prioritised * Priorities.BYTES_PER_SLOT
+    )
 
 
 def trace(config: EVAConfig) -> Trace:

@@ -39,8 +39,14 @@ _ALL = (
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 
-def experiment(name: str) -> Experiment:
-    """Return the experiment called `name`."""
+def experiment(
+    name: str, games: str | None = None, frames: int | None = None, num_seeds: int | None = None
+) -> Experiment:
+    """Return the experiment called `name`; that on Atari may be cut down to some games, frames and seeds."""
     if name not in EXPERIMENTS:
         raise UserError(f"there is no experiment '{name}': {nearest_name(name, EXPERIMENTS)}")
+    if name == atari.NAME:
+        return atari.cut_down(games, frames, num_seeds)
+    if (games, frames, num_seeds) != (None, None, None):
+        raise UserError(f"--games, --frames and --seeds are for {atari.NAME} alone: leave them out.")
     return EXPERIMENTS[name]

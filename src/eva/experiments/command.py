@@ -36,11 +36,17 @@ class Places:
         return self.runs / "quick" / "results" if self.quick else self.results
 
 
+def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
+    """Return the jobs that no results are kept of, each with its run directory in its place."""
+    records = Records(places.results_here, experiment.name)
+    jobs = [job for job in jobs_of(_arms(experiment, places)) if records.find(job) is None]
+    return [_placed(job, experiment, places) for job in jobs]
+
+
 def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
     """Run what is not finished, keep each run as soon as it is, and write the page; returns the outcome."""
     arms = _arms(experiment, places)
     records = Records(places.results_here, experiment.name)
-    command = (*experiment.command, *(["--quick"] if places.quick else []))
     left = {}
     for job in jobs_of(arms):
         done = _where_done(job, places, records)
@@ -53,9 +59,9 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
         if outcome.state == "finished":
             records.keep(left[outcome.job.directory], outcome.job.directory)
 
-    placed = [replace(job, directory=directory, command=command) for directory, job in left.items()]
+    placed = [_placed(job, experiment, places) for job in left.values()]
     outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
-    failed = [f"{each.job.directory}: {each.error}" for each in outcomes if each.state == "failed"]
+    failed = [each.sentence for each in outcomes if each.state == "failed"]
     if failed:
         runs = f"{len(failed)} of {len(placed)} runs failed"
         raise UserError(f"{runs} ({'; '.join(failed)}): the same command tries them again.")
@@ -91,6 +97,11 @@ def list_runs(experiment: Experiment, places: Places) -> str:
         return f"{experiment.name} has no runs: it is measured when it is asked for"
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
     return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
+
+
+def _placed(job: Job, experiment: Experiment, places: Places) -> Job:
+    command = (*experiment.command, *(["--quick"] if places.quick else []))
+    return replace(job, directory=places.runs_here / job.directory, command=command)
 
 
 def _arms(experiment: Experiment, places: Places) -> Sequence[Arm]:

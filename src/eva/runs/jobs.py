@@ -60,6 +60,11 @@ class Job:
     command: tuple[str, ...] = ()
     trainer: str = "eva.runs.loop"
 
+    @property
+    def log(self) -> Path:
+        """Where output goes of whoever carries it out: beside the run directory, with the suffix `.log`."""
+        return self.directory.with_name(f"{self.directory.name}.log")
+
     def to_json(self) -> str:
         """Return one line that `from_json` reads back."""
         plain = {"directory": str(self.directory), "config": self.config.to_json(), "command": self.command}
@@ -117,6 +122,13 @@ class Outcome:
     job: Job
     state: Literal["finished", "failed", "stopped"]
     error: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What became of it, in words."""
+        if self.state != "failed":
+            return f"{self.job.directory} is {self.state}"
+        return f"{self.job.directory} has failed: {str(self.error).rstrip('.')} (see {self.job.log})"
 
 
 class Executor(Protocol):

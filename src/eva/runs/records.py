@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -20,8 +19,8 @@ from safetensors.numpy import save_file
 
 from eva.agent.eva import EVAAgent
 from eva.config import NOT_IDENTITY, Config
-from eva.errors import UserError
-from eva.files import drafting, refusing_kindly, write_whole
+from eva.errors import BusyError, UserError
+from eva.files import drafting, locked, refusing_kindly, write_whole
 from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
 from eva.runs.state import pack
@@ -54,13 +53,10 @@ class RunDirectory:
     def __enter__(self) -> RunDirectory:
         with refusing_kindly(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system drops it when the process dies
-        except OSError:
-            self._lock.close()
-            sentence = f"another process is training in {self.path}: wait for it or choose another --out."
-            raise UserError(sentence) from None
+        lock = locked(self.path / ".lock")
+        if lock is None:
+            raise BusyError(f"another process is training in {self.path}: wait for it or choose another --out.")
+        self._lock = lock
         with refusing_kindly(self.path):
             for path in self.path.iterdir():
                 if _DRAFT.fullmatch(path.name):

@@ -12,13 +12,17 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from dataclasses import replace
 
-from eva.errors import UserError
+from eva.errors import BusyError, UserError
 from eva.files import write_whole
 from eva.runs.jobs import Job, Play
 from eva.runs.stopping import StoppedError
+
+_PATIENCE_SECONDS = 180.0  # with whoever was at it before: a file server keeps a lost machine's locks for about 90
+_SECONDS_BETWEEN_TRIES = 1.0
 
 
 def work(job: Job) -> None:
@@ -34,7 +38,16 @@ def _train(job: Job, steps: int) -> None:
     from eva.runs.records import RunDirectory  # imports torch: not for those who only ask what there is to do
 
     config = replace(job.config, steps=steps)
-    importlib.import_module(job.trainer).train(config, job.directory)
+    give_up = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            importlib.import_module(job.trainer).train(config, job.directory)
+            break
+        except BusyError as error:
+            if time.monotonic() > give_up:
+                raise
+            print(f"waiting: {error}", file=sys.stderr)
+            time.sleep(_SECONDS_BETWEEN_TRIES)
     finished = RunDirectory(job.directory, config).finished_step or 0
     if finished - steps >= config.environment.num_environments:
         raise UserError(
