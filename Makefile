@@ -54,6 +54,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.frames
 	$(BIN)/python -m benchmarks.atari_parts
 	$(BIN)/python -m benchmarks.atari_peers
+	$(BIN)/python -m benchmarks.run_costs
 	$(BIN)/python -m benchmarks.sb3_cost
 
 clean:

@@ -22,6 +22,8 @@ import eva.inspect.page
 import eva.report.pages
 import eva.runs.evaluate
 import eva.runs.loop
+import eva.runs.plan
+import eva.runs.roll
 from eva.cli import main
 from eva.config import Config
 from eva.experiments.catalogue import EXPERIMENTS
@@ -34,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 README, PAPER = ROOT / "README.md", ROOT / "docs" / "paper.md"
 GUIDES = [
     README,
-    *(ROOT / "docs" / name for name in ("getting-started.md", "inspector.md", "api.md", "integrations.md")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("getting-started", "inspector", "api", "integrations", "scaling")),
 ]
 EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
 DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -192,10 +194,13 @@ def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatc
     inspected = SimpleNamespace(summary="", html="")
     monkeypatch.setattr(eva.inspect.page, "inspect_run", lambda *_, **__: done.append("inspect") or inspected)
     monkeypatch.setattr(eva.experiments.command, "run_experiment", lambda *_: done.append("experiment") or "")
+    for name in ("roll.conduct", "roll.status", "plan.plan"):
+        monkeypatch.setattr(f"eva.runs.{name}", lambda *_: done.append("sweep") or "")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
     assert calls or document.name in {"api.md", "integrations.md"}
     for arguments in calls:
-        assert arguments[0] in {"train", "evaluate", "inspect", "experiment", "report", "presets"}, (
+        assert arguments[0] in {"train", "evaluate", "inspect", "experiment", "sweep", "report", "presets"}, (
             "stub this command above"
         )
         if "--config" in arguments:
@@ -219,7 +224,7 @@ def test_make_targets_exist(document: Path) -> None:
 def test_python_of_the_guides_runs(document: Path, tmp_path: Path) -> None:
     """Each block goes on where the one before ended."""
     code = "\n".join(blocks(document.read_text(), "python"))
-    assert code or document == README
+    assert code or document.name in {"README.md", "scaling.md"}
     environment = os.environ | {"TMPDIR": str(tmp_path)}  # for the folder that SB3's logger leaves
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

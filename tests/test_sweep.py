@@ -26,6 +26,7 @@ from eva.runs.tables import aligned, duration
 from eva.runs.worker import work
 from tests.agents import tiny
 
+ROOT = Path(__file__).parents[1]
 GRID = """
 preset = "smoke"
 seeds = [3, 5]
@@ -64,6 +65,12 @@ def test_a_grid_crosses_its_axes_seed_by_seed() -> None:
     }
     assert jobs[1].directory == Path("out/eva.nonparametric_weight-0.0/network.channels-8,4/seed-3")
     assert len({job.directory for job in jobs}) == len(jobs)
+
+
+def test_the_example_is_what_the_guide_shows() -> None:
+    example = (ROOT / "examples" / "sweep.toml").read_text()
+    assert example.partition("\n")[2] in (ROOT / "docs" / "scaling.md").read_text()
+    assert len(grid(example)) == 12
 
 
 def test_a_grid_without_axes_is_a_run_for_each_seed() -> None:
@@ -290,7 +297,7 @@ def test_the_plan_refuses_what_it_cannot_know() -> None:
 
 
 def test_the_speeds_of_the_plan_are_those_of_the_documents() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "performance.md").read_text()
+    text = (ROOT / "docs" / "performance.md").read_text()
     for speed in plans._MEASURED.values():
         assert re.search(rf"\| {speed:g} \|", text)
 

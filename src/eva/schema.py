@@ -74,9 +74,7 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{path}{f.name}", value
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+_hints: Callable[[type], dict[str, Any]] = functools.cache(functools.partial(get_type_hints, include_extras=True))
 
 
 def _problem(value: Any, hint: Any) -> str | None:

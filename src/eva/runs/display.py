@@ -19,17 +19,13 @@ class Display:
         title: What is trained.
         steps: Transitions in all.
         stream: Where to; a bar that moves if it is a terminal.
-        seconds_between_lines: If it is not.
     """
 
-    def __init__(
-        self, title: str, steps: int, stream: TextIO, *, seconds_between_lines: float = _SECONDS_BETWEEN_LINES
-    ) -> None:
+    def __init__(self, title: str, steps: int, stream: TextIO) -> None:
         console = Console(file=stream, highlight=False, soft_wrap=True)
         self._console = console
         self._title = title
         self._steps = steps
-        self._seconds_between_lines = seconds_between_lines
         self._last_line = time.monotonic()
         self._next_advance = 0.0
         self._bar = Progress(
@@ -62,7 +58,7 @@ class Display:
         summary = summarise(metrics, steps_per_second)
         self._bar.update(self._task, completed=step, summary=summary)
         now = time.monotonic()
-        is_due = now - self._last_line > self._seconds_between_lines or step >= self._steps
+        is_due = now - self._last_line > _SECONDS_BETWEEN_LINES or step >= self._steps
         if not self._console.is_terminal and is_due:
             self._last_line = now
             left = max(0, self._steps - step) / steps_per_second

@@ -78,12 +78,15 @@ class WorkerProcess:
 
 
 def carry_out_here(job: Job, place: Path) -> Outcome:
-    """Carry out a job in a process of this machine; KeyboardInterrupt stops it in order.
+    """Carry out a job in a process of this machine; KeyboardInterrupt stops it in order. For the main thread.
 
     Args:
         job: What is carried out.
         place: The working directory, where this machine has it.
     """
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # what a script starts in the background ignores it
     process = WorkerProcess(job, place if place.is_dir() else None)
     try:
         while not process.has_ended:

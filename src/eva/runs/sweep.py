@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ except ImportError as error:
     ) from None
 
 _POLL_SECONDS = 0.2
+_SECONDS_TO_ANSWER = 10.0
 _NUM_LOSSES = 20  # of nodes and workers for one run: they are not the run's fault, and do not count as its failures
 
 
@@ -128,9 +130,12 @@ class _Tasks:
 
 
 def _connect(address: str | None) -> None:
+    host, _, port = (address or "").rpartition(":")
     try:
+        if host and port.isdigit():
+            socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()  # Ray itself tries for minutes
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise UserError(
             f"cannot use the Ray cluster at {address or 'its default address'} ({reason}): start one with "
