@@ -208,3 +208,18 @@ def test_runs_are_started_while_their_threads_find_room() -> None:
     assert crew.has_room(job(9).job, []), "alone"
     assert not crew.has_room(job(0).job, [job(1)]), "all cores"
     assert not crew.has_room(job(1).job, [job(0)])
+
+
+def test_a_worker_sees_gpus_only_where_it_asked_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, str]] = []
+
+    def popen(*_: object, env: dict[str, str], **__: object) -> SimpleNamespace:
+        given.append(env)
+        return SimpleNamespace(stdin=io.BytesIO())
+
+    monkeypatch.setattr(process.subprocess, "Popen", popen)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    for sees_gpus in (True, False):
+        process.WorkerProcess(Job(tmp_path / "run", tiny()), sees_gpus=sees_gpus)
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ["3", ""]
+    assert {env["OMP_NUM_THREADS"] for env in given} == {"1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 from eva.cli import main
 from eva.errors import UserError
 from eva.files import locked
+from eva.runs import board
 from eva.runs import plan as plans
 from eva.runs.grid import read_grid
 from eva.runs.jobs import Job, Outcome, Play
@@ -194,6 +196,27 @@ def test_the_summary_adds_up() -> None:
         "time left": "0m 44s",  # (70 + 50 + 100) / 5
     }
     assert dict(summary(found[2:]))["time left"] == "-"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_board_is_a_table_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    jobs = [Job(Path(f"seed-{seed}"), tiny(steps=100, seed=seed)) for seed in range(3)]
+    leave(jobs[0].directory, "running", 50, 7.0)
+    leave(jobs[1].directory, "finished", 100)
+    for stream, expected in (
+        (Terminal(), r"title.*\n.*running  waiting  done  failed .* time left.*\n +1 +0 +1 +1 +150 of 300 +7 +0m 07s"),
+        (io.StringIO(), "title: 1 running, 0 waiting, 1 done, 1 failed, 150 of 300 transitions, 7 steps/s in all"),
+    ):
+        with board.Board("title", jobs, stream) as shown:
+            shown.fail(jobs[2])
+            shown.show()
+        assert re.search(expected, stream.getvalue()), stream.getvalue()
 
 
 def test_tables_are_aligned() -> None:

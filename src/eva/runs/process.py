@@ -21,9 +21,10 @@ class WorkerProcess:
     Args:
         job: What is carried out.
         place: The working directory, where a user's own modules are found; by default this process's.
+        sees_gpus: Whether it may use the GPUs that this process sees.
     """
 
-    def __init__(self, job: Job, place: Path | None = None) -> None:
+    def __init__(self, job: Job, place: Path | None = None, *, sees_gpus: bool = True) -> None:
         self.job = job
         self._asked_to_stop = False
         with refusing_kindly(job.log):
@@ -37,7 +38,9 @@ class WorkerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=place,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "TTY_COMPATIBLE": "0"},
+                env=os.environ
+                | {"OMP_NUM_THREADS": "1", "TTY_COMPATIBLE": "0"}
+                | ({} if sees_gpus else {"CUDA_VISIBLE_DEVICES": ""}),
                 start_new_session=True,  # Ctrl-C is for us: a process that gets two signals ends at once
             )
         assert self._process.stdin is not None
@@ -77,17 +80,16 @@ class WorkerProcess:
         return next((line.removeprefix("eva: ") for line in reversed(lines) if line), f"ended with exit code {code}")
 
 
-def carry_out_here(job: Job, place: Path) -> Outcome:
+def carry_out_here(job: Job, place: Path, sees_gpus: bool) -> Outcome:
     """Carry out a job in a process of this machine; KeyboardInterrupt stops it in order. For the main thread.
 
     Args:
         job: What is carried out.
         place: The working directory, where this machine has it.
+        sees_gpus: Whether it may use the GPUs that this process sees.
     """
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # what a script starts in the background ignores it
-    process = WorkerProcess(job, place if place.is_dir() else None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts in the background ignores it
+    process = WorkerProcess(job, place if place.is_dir() else None, sees_gpus=sees_gpus)
     try:
         while not process.has_ended:
             time.sleep(POLL_SECONDS)

@@ -121,7 +121,8 @@ class _Tasks:
             max_retries=_NUM_LOSSES,
             scheduling_strategy="SPREAD",
         )
-        return _Task(job, remote.remote(replace(job, directory=self._place / job.directory), self._place))
+        placed = replace(job, directory=self._place / job.directory)
+        return _Task(job, remote.remote(placed, self._place, asked.num_gpus > 0))
 
     def ended(self, running: Sequence[_Task]) -> list[_Task]:
         references = [task.reference for task in running]
