@@ -92,8 +92,8 @@ MOMENTS = {  # the method during whose n-th call the disk is full, and how many 
     "checkpoint": (CheckpointStore, "save", 3, 0),
     "half a checkpoint": (CheckpointStore, "save", 3, 20_000),
     "records before a checkpoint": (RunDirectory, "get_state", 3, 0),
-    "policy": (RunDirectory, "finish", 1, 1_000),
-    "memory": (RunDirectory, "finish", 1, 10_000),
+    "policy": (RunDirectory, "keep", 1, 1_000),
+    "memory": (RunDirectory, "keep", 1, 10_000),
 }
 
 
