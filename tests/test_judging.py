@@ -306,7 +306,7 @@ def test_the_best_of_the_search_is_chosen_and_compared_with_the_presets(tmp_path
 
     summary = judged(tmp_path, "maze-tuning", world)
     assert summary["numbers"]["chosen"] == {"learning_rate": 0.0001, "target_period_updates": 20}
-    assert "0.70 over 2 seeds. The presets have 0.0005 and 50 instead." in summary["outcome"]
+    assert "0.70 over 2 seeds. The presets have 0.00025 and 50 instead." in summary["outcome"]
 
 
 def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
