@@ -18,11 +18,12 @@ from torch import Tensor
 
 import eva.memory
 from eva.agent.eva import EVAAgent
-from eva.agent.frames import COMPRESSION, CompressedFrames, RawFrames, StackedObservations, bytes_per_observation
+from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
 from eva.agent.replay import ReplayBuffer
 from eva.build import build_agent
 from eva.config import Config
 from eva.errors import UserError
+from eva.memory import COMPRESSION, bytes_per_observation
 from eva.runs.checkpoint import Checkpoint, CheckpointStore
 from eva.runs.records import RunDirectory
 from eva.runs.state import pack, unpack

@@ -15,7 +15,6 @@ from eva.agent.device import WHITE
 from eva.types import Bools, Ints, Observations, State
 
 _BLACK = -1  # the place of a frame that is 0 everywhere
-COMPRESSION = 5  # times smaller than raw are compressed frames of the worst of 55 games (docs/performance.md)
 
 
 class ObservationStore(Protocol):
@@ -286,19 +285,3 @@ def _place_before(place: int, first: Observations) -> int:
     if any(frame.any() for frame in older):
         raise ValueError("an episode's first observation must be its first frame after black ones or after itself")
     return _BLACK
-
-
-def bytes_per_observation(shape: tuple[int, ...], dtype: np.dtype[Any], num_stacked: int, frames: str) -> int:
-    """Return the memory that a stored observation takes; of compressed frames, what those of the worst game take.
-
-    Args:
-        shape: Of one observation.
-        dtype: Of one observation.
-        num_stacked: Frames that are stacked in an observation; 1 where observations are kept whole.
-        frames: How frames are kept: raw or compressed.
-    """
-    size = math.prod(shape) * dtype.itemsize // num_stacked
-    if num_stacked == 1:
-        return size
-    stack = 4 * num_stacked
-    return stack + (size if frames == "raw" else size // COMPRESSION + 4)
