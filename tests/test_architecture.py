@@ -25,7 +25,7 @@ ROOMS = {
     "presets": {"config", "errors", "ids"},
     "agent": BASE,
     "envs": BASE,
-    "variants": BASE | {"agent", "config"},
+    "variants": BASE | {"agent", "config", "memory"},
     "build": BASE | {"agent", "config", "envs", "games", "memory", "variants"},
     "runs": BASE
     | {"agent", "build", "config", "envs", "files", "games", "presets", "report.atari_scores", "schema", "variants"},
