@@ -14,6 +14,13 @@ from eva.runs.names import EPISODE_COLUMNS
 
 LOW = -1.0
 EPISODES = 400
+ORIGIN = {
+    "commit": "c0ffeec0ffeec0ffee",
+    "dirty": False,
+    "machine": {"processor": "a processor", "cores": 2},
+    "versions": {"torch": "2.13.0"},
+    "started": "2026-01-02T03:04:05+00:00",
+}
 
 
 @dataclass(frozen=True)
@@ -48,16 +55,9 @@ def write_run(
     steps, learned = job.config.steps, world(job)
     ends = [steps * (i + 1) // EPISODES for i in range(EPISODES)]
     rows = [f"{end},0,{learned.high if end > learned.after * steps else LOW},1\n" for end in ends]
-    origin = {
-        "commit": "c0ffeec0ffee",
-        "dirty": False,
-        "machine": {"processor": "a processor", "cores": 2},
-        "versions": {"torch": "2.13.0"},
-        "started": "2026-01-02T03:04:05+00:00",
-    }
     files = {
         "config.json": job.config.to_json(),
-        "provenance.json": json.dumps(origin),
+        "provenance.json": json.dumps(ORIGIN),
         "status.json": json.dumps({"state": state, "step": steps}),
         "episodes.csv": f"{EPISODE_COLUMNS}\n{''.join(rows)}",
         "timing.jsonl": json.dumps({"step": steps, "seconds": 360.0, "steps_per_second": 5.0}) + "\n",

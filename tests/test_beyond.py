@@ -22,16 +22,8 @@ from eva.experiments.rules import are_all_below, effect
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
 from eva.schema import flatten
-from tests.synthetic import Learned, draw_nothing
+from tests.synthetic import ORIGIN, Learned, draw_nothing
 from tests.test_judging import judged, verdicts, weight
-
-ORIGIN = {
-    "commit": "c0ffeec0ffeec0ffee",
-    "dirty": False,
-    "machine": {"processor": "a processor", "cores": 2},
-    "versions": {"torch": "2.13.0"},
-    "started": "2026-01-02T03:04:05+00:00",
-}
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from eva.experiments import scaling, scaling_costs
 from eva.experiments.full_memory import random_play
 from eva.experiments.scaling_costs import BRUTE, FIT, PARTS, PROJECTED, SEARCH, UPDATE, Bench, Clock, made_up, spectrum
 from eva.types import EnvironmentSpec, Ints, StepOutcome
-from tests.synthetic import Learned, draw_nothing
-from tests.test_beyond import ORIGIN
+from tests.synthetic import ORIGIN, Learned, draw_nothing
 from tests.test_judging import judged, verdicts
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, label
+from eva.experiments.maze import PAPER_WEIGHT, label, seeded
 from eva.experiments.words import brief, plain
 from eva.presets import preset
 from eva.report.aggregate import FloatArray
@@ -109,15 +109,8 @@ def _steps(evidence: Evidence) -> list[int]:
 
 
 def _job(seed: int, weight: float) -> Job:
-    base = preset("cartpole")
-    config = replace(
-        base,
-        seed=seed,
-        eva=replace(base.eva, nonparametric_weight=weight),
-        run=replace(base.run, device="cpu", checkpoints_kept=1),
-    )
     plays = tuple(Play(steps, (weight,), NUM_EPISODES, epsilon=0.0) for steps in OCCASIONS)
-    return Job(Path("cartpole", f"weight-{weight:g}", f"seed-{seed}"), config, plays)
+    return Job(Path("cartpole", f"weight-{weight:g}", f"seed-{seed}"), seeded(preset("cartpole"), seed, weight), plays)
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ from pathlib import Path
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, measure_arms, numbers
+from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, measure_arms, numbers, seeded
 from eva.experiments.rules import MARGIN, are_all_below, is_above
 from eva.experiments.words import comparison_table, gained, lesson, measures_table, seeds
 from eva.presets import preset
@@ -120,13 +120,8 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _job(place: Place, weight: float, seed: int) -> Job:
-    config = replace(
-        place.config,
-        seed=seed,
-        eva=replace(place.config.eva, nonparametric_weight=weight),
-        run=replace(place.config.run, device="cpu", checkpoints_kept=1),
-    )
-    return Job(Path("generality", place.id, f"weight-{weight:g}", f"seed-{seed}"), config)
+    directory = Path("generality", place.id, f"weight-{weight:g}", f"seed-{seed}")
+    return Job(directory, seeded(place.config, seed, weight))
 
 
 def _faster(gain: Comparison, certainty: str) -> Finding:

@@ -26,6 +26,16 @@ def label(weight: float) -> str:
     return DQN if weight == 0 else f"EVA, weight {weight:g}"
 
 
+def seeded(config: Config, seed: int, weight: float) -> Config:
+    """Return one run of an arm: on the processor, whose results any machine repeats, and with one checkpoint kept."""
+    return replace(
+        config,
+        seed=seed,
+        eva=replace(config.eva, nonparametric_weight=weight),
+        run=replace(config.run, device="cpu", checkpoints_kept=1),
+    )
+
+
 def maze_job(
     num_coins: int,
     steps: int,
@@ -36,15 +46,8 @@ def maze_job(
     layout: str = "paper",
 ) -> Job:
     """Return one run in the maze, otherwise as in the preset."""
-    base = preset(f"maze-{num_coins}-coin{'s' * (num_coins > 1)}")
-    config = replace(
-        base,
-        seed=seed,
-        steps=steps,
-        maze=replace(base.maze, layout=layout),
-        eva=replace(base.eva, nonparametric_weight=weight, trace=trace),
-        run=replace(base.run, device="cpu", checkpoints_kept=1),
-    )
+    base = seeded(preset(f"maze-{num_coins}-coin{'s' * (num_coins > 1)}"), seed, weight)
+    config = replace(base, steps=steps, maze=replace(base.maze, layout=layout), eva=replace(base.eva, trace=trace))
     place = base.name if layout == "paper" else f"{base.name}-{layout}"
     arm = f"weight-{weight:g}" if trace == "tcp" else f"weight-{weight:g}-{trace}"
     return Job(Path(place, arm, f"seed-{seed}"), config)

@@ -11,16 +11,15 @@ import numpy as np
 import eva
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, label
+from eva.experiments.maze import PAPER_WEIGHT, label, seeded
 from eva.experiments.rules import both, is_above
 from eva.experiments.words import brief, gained, plain
 from eva.games import PUBLISHED_SCORES
 from eva.presets import for_game, preset
 from eva.report.aggregate import FloatArray
-from eva.report.curves import FINAL_SHARE, Task, Variant
+from eva.report.curves import FINAL_SHARE, Task, Variant, late_returns
 from eva.report.measures import mean
 from eva.report.plots import Chart, Line, chart_files
-from eva.report.reading import RunRecord
 from eva.report.verdict import number
 from eva.runs.jobs import Job
 
@@ -41,9 +40,9 @@ def arms() -> tuple[Arm, ...]:
 def judge(evidence: Evidence) -> Judgement:
     """Judge that both runs end above chance: intervals are over episodes, for there is one seed."""
     (task,) = evidence.tasks
-    gains = {each.label: mean(_final_returns(each.runs[0]) - RANDOM) for each in task.variants}
+    gains = {each.label: mean(late_returns(each.runs[0]) - RANDOM) for each in task.variants}
     measured = "; ".join(f"{name} ends {gained(gain)} above chance" for name, gain in gains.items())
-    counts = ", ".join(str(len(_final_returns(each.runs[0]))) for each in task.variants)
+    counts = ", ".join(str(len(late_returns(each.runs[0]))) for each in task.variants)
     finding = Finding(
         both(*(is_above(gain) for gain in gains.values())),
         f"{measured}, where a perfect game is {number(21 - RANDOM)}",
@@ -66,18 +65,9 @@ def dopamine(agent: str = DOPAMINE) -> dict[int, tuple[float, float]]:
 
 
 def _job(weight: float) -> Job:
-    base = for_game(preset("atari-small"), GAME)
-    config = replace(
-        base,
-        seed=SEED,
-        eva=replace(base.eva, nonparametric_weight=weight),
-        run=replace(base.run, device="cpu", threads=1, checkpoints_kept=1),
-    )
+    base = seeded(for_game(preset("atari-small"), GAME), SEED, weight)
+    config = replace(base, run=replace(base.run, threads=1))
     return Job(Path(base.name, f"weight-{weight:g}", f"seed-{SEED}"), config)
-
-
-def _final_returns(run: RunRecord) -> FloatArray:
-    return run.episode_returns[run.episode_steps > (1 - FINAL_SHARE) * run.transitions]
 
 
 def _frames(task: Task) -> int:

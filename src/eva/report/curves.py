@@ -88,9 +88,14 @@ class Task:
         return np.linspace(0.0, max([1, *(run.transitions for run in self.runs)]), GRID_POINTS + 1)
 
 
+def late_returns(run: RunRecord) -> FloatArray:
+    """Return the returns of the episodes that finished in the last `FINAL_SHARE` of the transitions."""
+    return run.episode_returns[run.episode_steps > (1 - FINAL_SHARE) * run.transitions]
+
+
 def final_return(run: RunRecord) -> float:
-    """Average the returns of the episodes that finished in the last `FINAL_SHARE` of the transitions; NaN if none."""
-    late = run.episode_returns[run.episode_steps > (1 - FINAL_SHARE) * run.transitions]
+    """Average the late returns; NaN if there are none."""
+    late = late_returns(run)
     return float(late.mean()) if late.size else math.nan
 
 
