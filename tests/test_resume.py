@@ -562,9 +562,10 @@ def test_an_environment_that_does_not_begins_a_new_episode(tmp_path):
     (seam,) = closings  # CartPole's own time limit is far
     assert seam == int(before.arrays["training/agent/replay/lane_counts"][0])
     assert replay.kinds[seam - 1] == STEP, "the episode was running"
-    last, first = replay.observations_at(np.array([seam, seam + 1]))
+    last, first, first_of_all = replay.observations_at(np.array([seam, seam + 1, 0]))
     np.testing.assert_array_equal(last, before.arrays["training/observations"][0])
     assert np.abs(first).max() <= 0.05, "a first state"
+    assert not np.array_equal(first, first_of_all), "and not the run's first once more"
     assert np.isin(replay.kinds, (STEP, TERMINATION)).sum() == 100, "no transition was made up"
     assert not replay.complete[seam]
     across = replay.trajectories(np.array([[seam - 2]]), 6)
@@ -634,7 +635,7 @@ def test_what_counts_as_diverged(tmp_path):
         with RunDirectory(tmp_path / str(number), config) as directory:
             directory.begin({})
             next(training.steps())
-            training.agent.largest_value = torch.tensor(value, dtype=torch.float64)
+            training.agent.largest_value = value
             safety = Safety(training, directory)
             if complaint is None:
                 safety.check({"loss": loss})

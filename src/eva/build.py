@@ -47,9 +47,11 @@ def resolve(config: Config) -> Config:
     return replace(config, maze=maze, atari=replace(config.atari, game=game_name(config.atari.game)))
 
 
-def build_environment(config: Config) -> VectorEnvironment:
-    """Return the environments that `config` names."""
+def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment:
+    """Return the environments that `config` names, for a run's beginning or to follow on so many transitions."""
     generator = generators(config.seed)["environment"]
+    if transitions > 0:  # what follows must not repeat the beginning
+        generator = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(len(_STREAMS), transitions)))
     num_environments = config.environment.num_environments
     if config.environment.id == MAZE_ID:
         maze = config.maze
@@ -229,7 +231,7 @@ def make_adjuster(
         eva=config,
     )
     search = index(replay, embedding_size)
-    per_slot = ReplayBuffer.bytes_per_slot(embedding_size) + search.BYTES_PER_SKETCH
+    per_slot = ReplayBuffer.bytes_per_slot(embedding_size, num_environments) + search.BYTES_PER_SKETCH
     check_memory(memory_capacity, per_slot, capacity="the memory's capacity")
     nothing, place = WholeObservations(0, (0,), np.dtype(np.uint8)), resolve_device(device)
     memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, place, index=search)

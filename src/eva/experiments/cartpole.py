@@ -140,5 +140,7 @@ EXPERIMENT = Experiment(
         "and 500, 500, 500. Huber's error, Double DQN and larger memories swing as well. So a run is now judged as "
         "practitioners use DQN: by the best of its networks, chosen by episodes that do not count, on seeds that "
         "none of this has seen.",
+        "CartPole cannot save its state, so that every occasion cuts the running episodes. At the commit of these runs "
+        "the environments then began again with the seeds of the run's first episodes; since, they are seeded anew.",
     ),
 )

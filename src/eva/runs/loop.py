@@ -46,6 +46,7 @@ class Training:
 
     def __init__(self, config: Config) -> None:
         torch.set_num_threads(config.run.threads)
+        self._config = config
         self.environment = build_environment(config)
         self.agent = build_agent(config, self.environment.spec)
         self.episodes = EpisodeTracker(self.environment.spec.num_environments)
@@ -78,6 +79,7 @@ class Training:
         self.agent.cut_episodes(self._observations)
         self.episodes.cut()
         self._observations = None
+        self.environment = build_environment(self._config, self.agent.transitions)
         return "these environments cannot save their state: their running episodes are cut and new ones begin."
 
 
@@ -85,7 +87,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
     """Train by `config` and record the run in the directory `path`.
 
     A run that is finished there is left as it is; one that is not, or that should go on for longer, goes on from its
-    newest checkpoint as if it had never stopped.
+    newest checkpoint as if it had never stopped, where the environments can save their state.
 
     Args:
         config: The run.
