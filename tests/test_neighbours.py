@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -173,9 +174,6 @@ def test_keys_are_overwritten_in_place(make: Make, data: st.DataObject, generato
     places, keys, born = list(newest), [[key] for key, _ in newest.values()], [born for _, born in newest.values()]
     (indices,) = index.search(torch.tensor([[1.0]]), len(newest))[0].tolist()
     assert indices == [places[i] for i, _ in brute_force(keys, born, [1.0], len(newest))]
-    index.clear()
-    assert index.search(torch.tensor([[1.0]]), 0)[0].shape == (1, 0)
-    assert not index.admitted.any()
 
 
 @EACH_INDEX
@@ -196,3 +194,20 @@ def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(make: M
             assert_brute_force(make, keys, generator.permutation(500), queries, 7)
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+@EACH_INDEX
+@pytest.mark.parametrize("backend", [torch.backends.mkldnn.matmul, torch.backends.cuda.matmul])
+def test_and_one_who_asks_a_backend_for_it(make: Make, backend: Any) -> None:
+    """Then torch does not tell the precision of a product any more."""
+    generator = np.random.default_rng(0)
+    keys, queries = (single(30 + generator.standard_normal((n, 32))) for n in (500, 3))
+    before = backend.fp32_precision
+    backend.fp32_precision = "tf32"
+    try:
+        with pytest.raises(RuntimeError):
+            torch.get_float32_matmul_precision()
+        assert_brute_force(make, keys, generator.permutation(500), queries, 7)
+    finally:
+        backend.fp32_precision = before
+        assert torch.get_float32_matmul_precision() == "highest"

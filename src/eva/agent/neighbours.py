@@ -73,11 +73,6 @@ class NeighbourIndex:
         self.num_written = num_written
         self._stale.fill(True)
 
-    def clear(self) -> None:
-        """Let nothing be found."""
-        self.admitted.fill(False)
-        self._stale.fill(True)
-
     def get_search_state(self) -> State:
         """Return what later searches depend on besides the keys: nothing."""
         return {}
@@ -194,7 +189,10 @@ class NeighbourIndex:
 
 def unit_roundoff() -> float:
     """Return the unit roundoff u of a product in the precision that torch was asked for."""
-    return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
+    try:
+        return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
+    except RuntimeError:  # it was asked backend by backend (torch.backends.*.fp32_precision), and cannot tell
+        return max(_UNIT_ROUNDOFFS.values())
 
 
 def on_host(queries: Tensor) -> Floats:

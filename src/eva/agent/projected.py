@@ -84,11 +84,6 @@ class ProjectedIndex(NeighbourIndex):
         super().restore(keys, born, num_written, admitted)
         self._next_fit = 0
 
-    def clear(self) -> None:
-        """Let nothing be found."""
-        super().clear()
-        self._unsketched.fill(True)
-
     def get_search_state(self) -> State:
         """Return what decides how much later searches read; computed anew, sketches could differ in their last bits."""
         return {

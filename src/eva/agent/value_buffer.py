@@ -44,7 +44,6 @@ class ValueBuffer:
         self.index = NeighbourIndex(value_buffer_capacity, embedding_size, device)
         self.values = np.zeros((value_buffer_capacity, num_actions), np.float32)
         self.origins = np.zeros((value_buffer_capacity, 3), np.int64)
-        self._num_entries = 0
 
     @property
     def oldest_round(self) -> int:
@@ -53,12 +52,7 @@ class ValueBuffer:
         return int(self.origins[oldest, 0]) if len(self) > 0 else 0
 
     def __len__(self) -> int:
-        return self._num_entries
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.index.clear()
-        self._num_entries = 0
+        return min(self.index.num_written, len(self.values))
 
     def get_state(self) -> State:
         """Return all entries and their order."""
@@ -68,16 +62,14 @@ class ValueBuffer:
             "num_written": self.index.num_written,
             "values": self.values,
             "origins": self.origins,
-            "num_entries": self._num_entries,
         }
 
     def set_state(self, state: State) -> None:
         """Continue with the entries that `get_state` returned."""
         np.copyto(self.values, state["values"])
         np.copyto(self.origins, state["origins"])
-        self._num_entries = state["num_entries"]
-        ages = state["num_written"] - state["born"]
-        self.index.restore(state["keys"], state["born"], state["num_written"], ages <= self._num_entries)
+        born = state["born"]
+        self.index.restore(state["keys"], born, state["num_written"], born >= 0)
 
     def append(self, embeddings: Tensor, q_np: Floats, origins: Ints) -> None:
         """Add n entries, in order; the oldest give way.
@@ -96,7 +88,6 @@ class ValueBuffer:
         self.index.admit(places)
         self.values[places] = q_np
         self.origins[places] = origins
-        self._num_entries = min(self._num_entries + len(embeddings), capacity)
 
     def average(self, embeddings: Tensor) -> Floats | None:
         """Return `read`'s q_np, (E, A), without telling where it comes from: what a decision needs."""
