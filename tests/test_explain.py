@@ -404,15 +404,17 @@ def test_gradients_do_not_reach_the_memory() -> None:
     assert len(adjuster.value_buffers[0]) > 0
 
 
-def test_tensors_are_as_good_as_arrays_to_observe() -> None:
+def test_tensors_and_flags_of_any_type_are_as_good_to_observe() -> None:
     head = torch.nn.Linear(4, 2)
-    arrays, tensors = (eva.make_adjuster(head, embedding_size=4, num_actions=2) for _ in range(2))
+    arrays, tensors, floats = (eva.make_adjuster(head, embedding_size=4, num_actions=2) for _ in range(3))
     generator = np.random.default_rng(0)
     for step in range(8):
         h, actions, rewards = generator.random((1, 4)), generator.integers(2, size=1), generator.random(1)
         terminated, truncated = np.array([step == 3]), np.array([step == 5])
         given = (h, actions, rewards, terminated, truncated, h + 1)
         arrays.observe(*given)
-        tensors.observe(*map(torch.as_tensor, given))
-    one, other = (pack(each.memory.get_state())[0] for each in (arrays, tensors))
-    assert all(np.array_equal(one[name], other[name]) for name in one)
+        tensors.observe(*map(torch.as_tensor, (h, actions, rewards, terminated.astype(int), truncated * 1, h + 1)))
+        floats.observe(h, actions, rewards, terminated.astype(float), truncated.astype(float), h + 1)
+    one, *others = (pack(each.memory.get_state())[0] for each in (arrays, tensors, floats))
+    assert all(np.array_equal(one[name], other[name]) for other in others for name in one)
+    assert arrays.memory.num_complete == tensors.memory.num_complete == floats.memory.num_complete

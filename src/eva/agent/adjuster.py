@@ -153,7 +153,8 @@ class EphemeralValueAdjuster:
         last_embeddings: Array | None = None,
     ) -> None:
         """Store one transition of every environment, without planning; the arguments are those of `observe`."""
-        actions, rewards, terminated, truncated = map(_on_host, (actions, rewards, terminated, truncated))
+        actions, rewards = _on_host(actions), _on_host(rewards)
+        terminated, truncated = (_on_host(flags).astype(np.bool_) for flags in (terminated, truncated))
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")
