@@ -245,6 +245,32 @@ def test_the_memory_holds_what_happened_and_no_episode_runs_into_the_next(handle
     assert num_cut > 0, "by the second `learn`"
 
 
+class StopAtAnEnd(BaseCallback):
+    """Stops training on the step that ends an episode, before SB3 has stored it."""
+
+    def _on_step(self) -> bool:
+        return self.num_timesteps < 30 or not self.locals["dones"].any()
+
+
+def test_an_episode_whose_end_a_callback_kept_from_the_memory_does_not_run_into_the_next() -> None:
+    environment = walks(1)
+    agent = model(environment, gradient_steps=0, buffer_size=1_000)
+    agent.learn(200, callback=StopAtAnEnd())
+    diary = environment.envs[0].unwrapped.diary
+    assert agent.num_timesteps < 200
+    stopped = len(diary) - 2  # the environment has begun the next
+    agent.learn(20, reset_num_timesteps=False)
+    kept = [[state for state, *_ in episode] for episode in diary if episode]
+    kept[stopped] = kept[stopped][: 6 if len(diary[stopped]) == 8 else -1]  # without the state of the last action
+    memory = agent.adjuster.memory
+    slots = np.arange(memory.lane_counts[0])
+    _, h = embed(agent, np.array([state for states in kept for state in states]))
+    np.testing.assert_allclose(memory.embeddings[slots], h, atol=1e-6)
+    seam = sum(map(len, kept[: stopped + 1]))
+    assert memory.kinds[seam - 1] == CLOSING
+    assert 0 < seam < len(slots)
+
+
 def test_stacked_images_are_closed_with_their_last_observation() -> None:
     agent = model(images(), policy="CnnPolicy", gradient_steps=0)
     lasts: list[np.ndarray] = []

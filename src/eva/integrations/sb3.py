@@ -161,6 +161,8 @@ class EVADQN(DQN):
         progress_bar: bool = False,
     ) -> tuple[int, BaseCallback]:
         self._warn_without_memory()
+        if self._decision is not None:  # a callback stopped the last call before what came of it was stored
+            self._decision = self._last_obs = None
         if reset_num_timesteps or self._last_obs is None:  # then the environments are reset, amid their episodes (P101)
             self.adjuster.cut_episodes()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
