@@ -138,9 +138,14 @@ def test_samples_repeat_with_the_generator() -> None:
 def test_the_bytes_of_a_slot(embedding_size: int) -> None:
     num_slots = 12
     replay = ReplayBuffer(num_slots, 3, NOTHING, embedding_size, CPU)
+    zeros, h = np.zeros(3, np.int64), torch.zeros(3, embedding_size)
+    replay.append(None, zeros, zeros, zeros, np.ones(3, np.bool_), h)
+    replay.search(h, 1)
     parts = [*vars(replay).values(), *vars(replay.index).values()]
     arrays = [x for x in parts if isinstance(x, np.ndarray | torch.Tensor) and x.shape[:1] == (num_slots,)]
-    assert sum(x.nbytes for x in arrays) == num_slots * ReplayBuffer.bytes_per_slot(embedding_size)
+    scores = num_slots * 3 * 4
+    expected = num_slots * ReplayBuffer.bytes_per_slot(embedding_size, 3)
+    assert sum(x.nbytes for x in arrays) == expected - 2 * scores, "for the transposed, and for those by projection"
 
 
 def test_without_observations_it_still_searches_and_plans() -> None:

@@ -109,7 +109,7 @@ class ReplayConfig:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """The slow system: DQN. Its numbers were searched for in the maze, at weight 0 only (P16, P48)."""
+    """The slow system: DQN. Learning rate and target period were searched for in the maze at weight 0 (P16, P48)."""
 
     discount: Share = 0.99
     """gamma (P12)."""

@@ -48,7 +48,7 @@ def bytes_per_slot(config: ReplayConfig, embedding_size: int, spec: EnvironmentS
     """Return what a replay buffer takes for each state, of frames that compress badly."""
     return (
         bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, config.frames)
-        + ReplayBuffer.bytes_per_slot(embedding_size)
+        + ReplayBuffer.bytes_per_slot(embedding_size, spec.num_environments)
         + index(config, embedding_size).BYTES_PER_SKETCH
         + config.prioritised * Priorities.BYTES_PER_SLOT
     )

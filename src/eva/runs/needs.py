@@ -32,7 +32,8 @@ class Need:
 def need(config: Config, gpu_share: float = 1.0) -> Need:
     """Return what a run asks for; `gpu_share` is its part of a GPU, where `run.device` is `cuda`."""
     replay = config.replay
-    per_slot = bytes_per_slot(replay, config.network.embedding_size, _spec(_looks(config)))
+    spec = replace(_spec(_looks(config)), num_environments=config.environment.num_environments)
+    per_slot = bytes_per_slot(replay, config.network.embedding_size, spec)
     num_gpus = gpu_share if config.run.device == "cuda" else 0.0
     return Need(config.run.threads, num_gpus, replay.replay_capacity * per_slot + PROCESS_BYTES)
 
