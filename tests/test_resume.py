@@ -40,7 +40,7 @@ from eva.runs.loop import Training, train
 from eva.runs.records import RunDirectory
 from eva.runs.safety import Safety
 from eva.runs.state import unpack
-from eva.runs.stopping import StopRequest
+from eva.runs.stopping import StoppedError, StopRequest
 from tests.agents import changed, tiny
 
 FILES = ("episodes.csv", "metrics.jsonl", "policy.safetensors", "memory.safetensors")
@@ -429,6 +429,37 @@ def test_a_run_stops_in_order_and_goes_on(tmp_path, tmp_path_factory, number):
     config = replace(long, steps=status["step"] + 40)
     assert f"goes on from {status['step']:,} transitions." in trained(config, path)
     assert differing(path, reference(config, tmp_path_factory)) == []
+
+
+def test_a_stop_after_the_last_step_leaves_the_run_finished(tmp_path, monkeypatch):
+    keep = RunDirectory.keep
+
+    def interrupted(self: RunDirectory, agent: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        keep(self, agent)
+
+    monkeypatch.setattr(RunDirectory, "keep", interrupted)
+    with pytest.raises(StoppedError):
+        trained(run_config(), tmp_path / "run")
+    assert status_of(tmp_path / "run")["state"] == "finished"
+
+
+def test_a_finished_run_that_cannot_go_on_stays_as_it_is(tmp_path, monkeypatch):
+    config, path = run_config(), tmp_path / "run"
+    trained(config, path)
+
+    def files() -> dict[Path, bytes]:
+        return {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+    before = files()
+
+    def refuse(*_: object) -> None:
+        raise UserError("the emulators do not come to where they were")
+
+    monkeypatch.setattr(Training, "set_state", refuse)
+    with pytest.raises(UserError, match="do not come"):
+        trained(replace(config, steps=2 * config.steps), path)
+    assert files() == before
 
 
 def stuck(arguments: list[str], error: Any) -> None:

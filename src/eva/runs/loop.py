@@ -118,6 +118,8 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
             directory.begin(origin)
         with StopRequest() as stop:
             _run(training, directory, safety, display, stop)
+        if stop.received is not None:  # too late to break off, but what was to follow is not wanted
+            raise StoppedError(stop.received)
     print(f"{path} is finished: {training.agent.transitions:,} transitions.", file=stream)
 
 

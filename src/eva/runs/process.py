@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from eva.files import refusing_kindly
@@ -65,7 +66,8 @@ class WorkerProcess:
     def outcome(self) -> Outcome:
         """Return what became of the job, when the process has ended."""
         code = self._process.wait()
-        self._lifeline.close()
+        with suppress(BrokenPipeError):  # it never read its job
+            self._lifeline.close()
         if code == 0:
             return Outcome(self.job, "finished")
         if self._asked_to_stop and code in (-signal.SIGTERM, 128 + signal.SIGTERM):

@@ -90,7 +90,9 @@ class RunDirectory:
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
-        self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
+        with refusing_kindly(self.path):
+            self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
+            self._files["episodes.csv"].flush()
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
         """Cut the records back to a checkpoint, so that each curve is one curve, and note who goes on from there."""

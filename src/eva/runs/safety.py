@@ -55,9 +55,9 @@ class Safety:
         if loaded.checkpoint is None:
             return False
         state = unpack(loaded.checkpoint.arrays, loaded.checkpoint.plain)
+        sentence = self._training.set_state(state["training"])  # first: it may refuse, and then nothing has changed
         self._directory.resume(state["records"], {"step": loaded.checkpoint.step, **provenance})
         say(f"{self._directory.path} goes on from {loaded.checkpoint.step:,} transitions.")
-        sentence = self._training.set_state(state["training"])
         if sentence is not None:
             say(sentence)
         self._saved_transitions = loaded.checkpoint.step
