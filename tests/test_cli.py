@@ -143,6 +143,15 @@ def test_other_fields_hash_into_the_directory() -> None:
     assert int(digits, 16) >= 0
 
 
+def test_the_configuration_of_a_variant_finds_the_variants_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--eva.trace", "n-step"]) == 0
+    (config,) = Path("runs").glob("smoke-*/weight-0.4/seed-0/config.json")
+    capsys.readouterr()
+    assert main(["train", "--config", str(config)]) == 0
+    assert f"{config.parent} is finished" in capsys.readouterr().err
+    assert len(list(Path("runs").iterdir())) == 1
+
+
 def test_train_any_gymnasium_environment() -> None:
     flags = ["--steps", "300", "--learner.learning-starts-transitions", "100", "--environment.num-environments", "2"]
     assert main(["train", "--env", "CartPole-v1", *flags]) == 0
@@ -169,6 +178,8 @@ def test_train_any_gymnasium_environment() -> None:
         (["smoke", "--network.filter-sizes", "9", "9"], "convolutions do not fit"),
         (["smoke", "--replay.replay-capacity", "1000000000"], "GB of memory are free"),
         (["--config", "none.json"], "cannot read none.json"),
+        (["--config", ""], "give a config.json that eva wrote"),
+        ([""], "there is no preset ''"),
         (["smoke", "--out", "/proc/nowhere/run"], "cannot write /proc/nowhere/run"),
     ],
 )

@@ -24,7 +24,7 @@ from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
 from eva.games import game_name
 from eva.ids import ATARI_ID
-from eva.presets import DESCRIPTIONS, for_environment, for_game, preset
+from eva.presets import DESCRIPTIONS, for_environment, for_game, namesake, preset
 from eva.runs.jobs import EPSILON
 from eva.runs.stopping import StoppedError
 from eva.schema import flatten
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _train(arguments: list[str]) -> None:
     file = _value_of("--config", arguments)
     # Without a file, a first pass tells which preset or environment to start from.
-    base = _read_config(Path(file)) if file else _base(_parse(Train, arguments, Train(Config())))
+    base = _read_config(Path(file)) if file is not None else _base(_parse(Train, arguments, Train(Config())))
     asked = _parse(Train, arguments, Train(base))
     if asked.preset is not None and asked.config_file is not None:
         raise UserError("a preset and --config are two places to start from: give one of them.")
@@ -147,7 +147,7 @@ def _train(arguments: list[str]) -> None:
         raise UserError(
             f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
         )
-    if config.environment.id == ATARI_ID and (asked.game is not None or not file):  # a file's name is its own
+    if config.environment.id == ATARI_ID and (asked.game is not None or file is None):  # a file's name is its own
         game = game_name(config.atari.game if asked.game is None else asked.game)
         base, config = for_game(base, game), for_game(config, game)
 
@@ -156,14 +156,16 @@ def _train(arguments: list[str]) -> None:
     from eva.runs.records import default_directory
 
     config = resolve(config)
-    train(config, asked.out or default_directory(config, base), restart=asked.restart)
+    origin = base if file is None else namesake(config) or base  # a file may hold a variant of what it is called
+    train(config, asked.out or default_directory(config, origin), restart=asked.restart)
 
 
 def _base(asked: Train) -> Config:
     """Return the configuration that the flags change."""
     if asked.preset is None and asked.env is not None:
         return for_environment(asked.env)
-    return preset(asked.preset or ("maze-1-coin" if asked.game is None else "atari"))
+    default = "maze-1-coin" if asked.game is None else "atari"
+    return preset(default if asked.preset is None else asked.preset)
 
 
 def _read_config(path: Path) -> Config:

@@ -103,6 +103,14 @@ def preset(name: str) -> Config:
     return DESCRIPTIONS[name][0]
 
 
+def namesake(config: Config) -> Config | None:
+    """Return the preset, for a game or not, or the defaults for an environment that bear the name of `config`."""
+    presets = [each for each, _ in DESCRIPTIONS.values()]
+    games = [for_game(each, config.atari.game) for each in presets if each.environment.id == ATARI_ID]
+    named = [*presets, *games, for_environment(config.environment.id)]
+    return next((each for each in named if each.name == config.name), None)
+
+
 def for_environment(environment_id: str) -> Config:
     """Return the defaults for an environment that has no preset of its own."""
     if environment_id == ATARI_ID:
