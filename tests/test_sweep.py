@@ -26,7 +26,7 @@ from eva.runs.roll import conduct, status
 from eva.runs.survey import Entry, Progress, last_speed, progress_of, summary
 from eva.runs.tables import aligned, duration
 from eva.runs.worker import work
-from tests.agents import tiny
+from tests.agents import changed, tiny
 
 ROOT = Path(__file__).parents[1]
 GRID = """
@@ -307,8 +307,9 @@ def test_the_plan_counts_what_is_left_at_the_speed_of_its_own_runs() -> None:
     assert "with EVA: 10 steps/s (median of 1 runs of this sweep)" in told
     hours = [line.split()[2] for line in told.splitlines()[-3:]]
     assert hours == ["1.5", "1.0", "1.0"]  # 0.5 and then 1 beside 1; all at once
-    work(shorter := replace(jobs[1], config=replace(jobs[1].config, steps=20)))
+    work(shorter := replace(jobs[1], config=changed(jobs[1].config, steps=20, run={"metrics_period_transitions": 10})))
     assert plan([shorter], node) == "1 runs, 1 of them done; 0 transitions left"
+    assert "median of 1 runs of this sweep" in plan([shorter, jobs[2]], node), "the speed of those that are done"
 
 
 def test_the_plan_refuses_what_it_cannot_know() -> None:
@@ -343,7 +344,9 @@ def test_a_sweep_runs_and_is_not_run_again(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.startswith("grid: 1 runs\n\nrunning  waiting  done")
 
 
-def test_an_experiment_is_swept_where_it_looks_for_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_is_swept_where_it_looks_for_its_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     conducted: list[tuple[str, Path, Sequence[Job]]] = []
     monkeypatch.setattr("eva.runs.roll.conduct", lambda *arguments: conducted.append(arguments[:3]) or "")
     assert main(["sweep", "atari-55", "--games", "pong", "--seeds", "1", "--frames", "400"]) == 0
@@ -351,6 +354,9 @@ def test_an_experiment_is_swept_where_it_looks_for_its_runs(monkeypatch: pytest.
     assert (name, folder) == ("atari-pong-0.0004M-frames-1-seed", Path("runs"))
     assert jobs[0].directory == Path("runs/atari-small-pong/dqn/frames-400/seed-0")
     assert len(jobs) == 4
+    assert capsys.readouterr().out.endswith("next: eva experiment atari-55 --games pong --frames 400 --seeds 1\n")
+    assert main(["sweep", "maze-one-coin", "--runs-dir", "my runs"]) == 0
+    assert capsys.readouterr().out.endswith("next: eva experiment maze-one-coin --runs-dir 'my runs'\n")
 
 
 @pytest.mark.parametrize(
@@ -366,6 +372,9 @@ def test_an_experiment_is_swept_where_it_looks_for_its_runs(monkeypatch: pytest.
         (["maze-one-coin", "--retries", "-1"], "--retries is -1, but must be at least 0"),
         (["maze-one-coin", "--gpu-share", "0"], "--gpu-share is 0, but must be above 0"),
         (["maze-one-coin", "--games", "pong"], "for atari-55 alone"),
+        (["maze-one-coin", "--gpu-share", "0.5"], "add --executor ray"),
+        (["maze-one-coin", "--node-cores", "8"], "are for --plan"),
+        ([str(ROOT / "examples" / "sweep.toml"), "--runs-dir", "x"], "write `out` into the file"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

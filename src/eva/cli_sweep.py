@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -103,10 +104,13 @@ def _check(asked: Sweep) -> None:
         number = getattr(asked, name)
         if number is not None and number <= 0:
             raise UserError(f"--{name.replace('_', '-')} is {number:g}, but must be above 0.")
-    if asked.executor == "local" and asked.address is not None:
-        raise UserError("--address is that of a Ray cluster: add --executor ray.")
+    if asked.executor == "local" and (asked.address is not None or asked.gpu_share != Sweep.gpu_share):
+        raise UserError("--address and --gpu-share are for a Ray cluster: add --executor ray.")
     if asked.executor == "ray" and asked.jobs is not None:
         raise UserError("--jobs is for the executor local, and Ray counts cores itself: leave it out.")
+    of_a_plan = ("steps_per_second", "node_cores", "node_memory")
+    if not asked.plan and any(getattr(asked, name) != getattr(Sweep, name) for name in of_a_plan):
+        raise UserError("--steps-per-second, --node-cores and --node-memory are for --plan: add it, or leave them out.")
 
 
 def _work(asked: Sweep, what: str) -> _Work:
@@ -117,6 +121,8 @@ def _work(asked: Sweep, what: str) -> _Work:
 
         if (asked.games, asked.frames, asked.seeds) != (None, None, None):
             raise UserError("--games, --frames and --seeds are for atari-55 alone: write them into the file.")
+        if (asked.runs_dir, asked.results_dir) != (Sweep.runs_dir, Sweep.results_dir):
+            raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)
         jobs = [replace(job, command=("eva", "sweep", what)) for job in grid.jobs]
         return _Work(grid.name, grid.out, jobs, f"eva report {grid.out}")
@@ -125,7 +131,10 @@ def _work(asked: Sweep, what: str) -> _Work:
 
     chosen = experiment(what, asked.games, asked.frames, asked.seeds)
     jobs = jobs_to_make(chosen, Places(asked.runs_dir, asked.results_dir, quick=False))
-    return _Work(chosen.name, asked.runs_dir, jobs, " ".join(chosen.command))
+    places = {"--runs-dir": asked.runs_dir, "--results-dir": asked.results_dir}
+    usual = {"--runs-dir": Sweep.runs_dir, "--results-dir": Sweep.results_dir}
+    elsewhere = [word for flag, place in places.items() if place != usual[flag] for word in (flag, str(place))]
+    return _Work(chosen.name, asked.runs_dir, jobs, shlex.join([*chosen.command, *elsewhere]))
 
 
 def _executor(asked: Sweep, title: str) -> Executor:

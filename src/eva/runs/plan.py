@@ -51,7 +51,7 @@ def plan(jobs: Sequence[Job], node: Node, steps_per_second: float | None = None)
     if not left:
         return counted
     kinds = sorted({_kind(job.config) for job in left})
-    speeds = {kind: _speed(kind, left, steps_per_second) for kind in kinds}
+    speeds = {kind: _speed(kind, jobs, steps_per_second) for kind in kinds}
     hours = [steps[job] / speeds[_kind(job.config)].steps_per_second / 3600 for job in left]
     needs = [need(job.config) for job in left]
     num_cpus, gigabytes = max(each.num_cpus for each in needs), max(each.memory_bytes for each in needs) / 1e9
