@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from eva.errors import UserError
 from eva.experiments.atari import Scope
 from eva.experiments.atari import experiment as atari_experiment
 from eva.experiments.atari_judgement import DOUBLE_DQN, EVA, PRIORITISED
@@ -27,7 +28,18 @@ from eva.experiments.trace_computations import COSTS
 from eva.games import PUBLISHED_SCORES
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
-from tests.synthetic import LOW, Learned, Played, World, draw_nothing, nothing_learned, nothing_played, write_run
+from eva.runs.names import EPISODE_COLUMNS
+from tests.synthetic import (
+    LOW,
+    ORIGIN,
+    Learned,
+    Played,
+    World,
+    draw_nothing,
+    nothing_learned,
+    nothing_played,
+    write_run,
+)
 
 WINDOW = 0.05
 
@@ -309,6 +321,17 @@ def test_the_best_of_the_search_is_chosen_and_compared_with_the_presets(tmp_path
     assert "0.70 over 2 seeds. The presets have 0.00025 and 50 instead." in summary["outcome"]
 
 
+def test_the_page_names_all_who_went_on_with_a_run(tmp_path: Path) -> None:
+    records = prepared(tmp_path, "maze-two-coins", lambda _: Learned(1.8))
+    path = next(records.folder.rglob("provenance.json"))
+    later = {**ORIGIN, "commit": "badc0de" * 6, "dirty": True, "device": "cuda"}
+    path.write_text(json.dumps({**ORIGIN, "continued": [ORIGIN, later]}))
+    write_page(experiment("maze-two-coins"), experiment("maze-two-coins").arms(), records)
+    origin = json.loads((tmp_path / "maze-two-coins" / "summary.json").read_text())["runs"]
+    assert origin["commits"] == {"badc0debadc0, with uncommitted changes": 1, "c0ffeec0ffee": 20}
+    assert origin["machines"] == {"a processor, 2 cores": 20, "a processor, 2 cores, cuda": 1}
+
+
 def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
     summary = judged(tmp_path, "maze-two-coins", lambda _: Learned(1.8))
     assert summary["runs"] == {
@@ -322,8 +345,17 @@ def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
         "dates": ["2026-01-02"],
     }
     page = (tmp_path / "maze-two-coins" / "README.md").read_text()
-    assert "20 runs, 3,000,000 transitions, 2.0 hours of one thread each; seeds 0, 1, 2, 3, 4; 2026-01-02." in page
+    assert "20 runs, 3,000,000 transitions, 2.0 hours in all, one thread each; seeds 0, 1, 2, 3, 4; 2026-01-02." in page
     assert "eva experiment maze-two-coins" in page
+
+
+def test_atari_without_a_finished_episode_is_not_judged(tmp_path: Path) -> None:
+    each, records = atari_experiment(Scope(("pong",), frames=10_000, num_seeds=1)), Records(tmp_path, "atari")
+    for job in jobs_of(each.arms()):
+        write_run(job, records.folder / job.directory, nothing_learned)
+    next(records.folder.rglob("episodes.csv")).write_text(EPISODE_COLUMNS + "\n")
+    with pytest.raises(UserError, match="give more --frames"):
+        each.judge(Evidence(each.arms(), records))
 
 
 ATARI = Scope(("pong", "qbert"), frames=200_000_000, num_seeds=3)

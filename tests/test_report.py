@@ -167,6 +167,14 @@ def test_optimum_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
         ([0.5, 0.6, 0.7], [0.6, 0.9], "over 2 and 3 seeds, optimum 0.94: EVA overlaps with DQN, "),
         ([0.5], [0.6], "DQN at 0.50 over 1 seed each, optimum 0.94: EVA is ahead on a single seed."),
         ([0.5], [], "DQN ends at 0.50 over 1 seed, optimum 0.94: no EVA run to compare with."),
+        # From five seeds on an interval decides: two outliers do not hide a difference, nor few seeds make one.
+        ([0.1] * 9 + [0.8], [0.7] * 9 + [0.0], "EVA is ahead (difference 0.46, 95% interval 0.2"),
+        ([0.7] * 9 + [0.0], [0.1] * 9 + [0.8], "EVA is behind (difference -0.46, 95% interval -0."),
+        (
+            [0.1, 0.9, 0.2, 0.8, 0.5],
+            [0.2, 0.9, 0.3, 0.8, 0.5],
+            "EVA is not surely ahead or behind (difference 0.04, 95%",
+        ),
         ([], [0.5, 0.7], "ends at 0.60 (0.50 to 0.70) over 2 seeds, optimum 0.94: no DQN run to compare with."),
     ],
 )
@@ -215,6 +223,24 @@ def test_caveats_name_what_makes_runs_incomparable(tmp_path: Path) -> None:
     text = " ".join(caveats(group_tasks(find_runs([tmp_path]))))
     for words in ("different numbers", "seed occurs", "(eva.trace)", "commits", "uncommitted", "without an episode"):
         assert words in text
+
+
+def test_who_went_on_with_a_run_counts_too(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [(90, 1.0)])
+    origin = {"commit": "a", "dirty": False}
+    for later, expected in ((origin, 0), ({"commit": "b", "dirty": False}, 1), ({"commit": "b", "dirty": True}, 2)):
+        (path / "provenance.json").write_text(json.dumps({**origin, "continued": [later]}))
+        assert len(caveats(group_tasks(find_runs([path])))) == expected
+
+
+def test_a_run_that_has_just_begun_has_no_episodes(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [], state="running", done=0)
+    (path / "episodes.csv").write_text("")
+    assert len(find_runs([path])[0].episode_steps) == 0
+    finished = write_run(tmp_path / "finished", [])
+    (finished / "episodes.csv").write_text("")
+    with pytest.raises(UserError, match="is not a table"):
+        find_runs([finished])
 
 
 def test_numbers_are_printed_for_mazes_and_for_game_scores() -> None:

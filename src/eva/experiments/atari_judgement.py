@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from eva.errors import UserError
 from eva.experiments.definition import Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
 from eva.experiments.rules import both, is_above, is_below
@@ -95,6 +96,8 @@ def _scores(evidence: Evidence) -> Scores:
         ]
         curves[label] = np.stack([np.stack(runs) for runs in games], axis=1)
     whole = np.isfinite(np.concatenate(list(curves.values()))).all(axis=(0, 1)) & (shares >= WINDOW_SHARE)
+    if not whole.any():
+        raise UserError("a run has no finished episode to judge: give more --frames.")
     num_frames = grid[-1] * evidence.runs[0].config["atari"]["frame_skip"]
     return Scores(shares[whole], num_frames, {label: each[..., whole] for label, each in curves.items()})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -68,19 +68,20 @@ def summary(experiment: Experiment, judgement: Judgement, runs: Sequence[RunReco
 
 
 def origin(runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """Return where numbers come from: seeds, transitions, commits, machines, time."""
+    """Return where numbers come from: seeds, transitions, commits, machines, time.
+
+    A run that others went on with counts for each of their commits and machines.
+    """
     seconds = [run.seconds for run in runs if not math.isnan(run.seconds)]
-    provenances = [run.provenance for run in runs]
-    machines = [each.get("machine", {}) for each in provenances]
     return {
         "number": len(runs),
         "seeds": sorted({run.seed for run in runs}),
         "transitions": sum(run.transitions for run in runs),
         "hours": plain(sum(seconds) / 3600),
-        "commits": _counted(_commit(each) for each in provenances),
-        "machines": _counted(f"{each.get('processor')}, {each.get('cores')} cores" for each in machines),
-        "torch": _counted(str(each.get("versions", {}).get("torch")) for each in provenances),
-        "dates": sorted({str(each.get("started"))[:10] for each in provenances}),
+        "commits": _counted(_commit, runs),
+        "machines": _counted(_machine, runs),
+        "torch": _counted(lambda each: str(each.get("versions", {}).get("torch")), runs),
+        "dates": sorted({str(each.get("started"))[:10] for run in runs for each in run.provenances}),
     }
 
 
@@ -157,7 +158,7 @@ def _what_matters(summaries: Mapping[str, Any]) -> list[str]:
     return [
         "## What matters",
         "",
-        *([_LESSONS, "", *lessons] if lessons else ["The experiments beyond the paper were not run yet."]),
+        *([_LESSONS, "", *lessons] if lessons else ["The experiments that tell have not been run yet."]),
         "",
         *([_FAILED, "", *failed, ""] if failed else []),
     ]
@@ -197,8 +198,8 @@ def _origin(told: Mapping[str, Any]) -> list[str]:
         return ["No runs: everything was measured at once, where the tables say."]
     seeds = ", ".join(map(str, told["seeds"]))
     lines = [
-        f"{told['number']} runs, {told['transitions']:,} transitions, {told['hours']:.1f} hours of one thread each; "
-        f"seeds {seeds}; {' to '.join(dict.fromkeys((told['dates'][0], told['dates'][-1])))}."
+        f"{told['number']} runs, {told['transitions']:,} transitions, {told['hours']:.1f} hours in all, one thread "
+        f"each; seeds {seeds}; {' to '.join(dict.fromkeys((told['dates'][0], told['dates'][-1])))}."
     ]
     lines += [
         f"{name.capitalize()}: " + "; ".join(f"{thing} ({count} runs)" for thing, count in told[name].items()) + "."
@@ -212,8 +213,14 @@ def _commit(provenance: Mapping[str, Any]) -> str:
     return f"{commit}, with uncommitted changes" if provenance.get("dirty") else commit
 
 
-def _counted(things: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(things).items()))
+def _machine(provenance: Mapping[str, Any]) -> str:
+    machine, device = provenance.get("machine", {}), str(provenance.get("device", "cpu"))
+    return f"{machine.get('processor')}, {machine.get('cores')} cores" + f", {device}" * (device != "cpu")
+
+
+def _counted(thing: Callable[[Mapping[str, Any]], str], runs: Sequence[RunRecord]) -> dict[str, int]:
+    """Return how many runs have to do with each thing that a provenance tells."""
+    return dict(sorted(Counter(each for run in runs for each in set(map(thing, run.provenances))).items()))
 
 
 def _table(table: Table) -> list[str]:

@@ -49,6 +49,11 @@ class RunRecord:
     seconds: float
 
     @property
+    def provenances(self) -> list[Mapping[str, Any]]:
+        """Where the run comes from: who began it, and all who went on with it."""
+        return [self.provenance, *self.provenance.get("continued", [])]
+
+    @property
     def finished(self) -> bool:
         """Whether the run came to its planned end."""
         return self.state == "finished"
@@ -122,7 +127,7 @@ def _read_lines(path: Path, whole: bool) -> list[str]:
 
 
 def _read_episodes(path: Path, whole: bool) -> tuple[FloatArray, FloatArray]:
-    header, *rows = _read_lines(path, whole) or [""]
+    header, *rows = _read_lines(path, whole) or ["" if whole else EPISODE_COLUMNS]
     try:
         table = np.loadtxt(rows, delimiter=",", ndmin=2) if rows else np.empty((0, 4))
     except ValueError as error:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eva.report.curves import FINAL_SHARE, Task, Variant, differing
+import numpy as np
+
+from eva.report.curves import BOOTSTRAP_SEEDS, FINAL_SHARE, Task, Variant, differing
+from eva.report.measures import difference
 
 
 def verdict(variants: Sequence[Variant], optimum: float | None) -> str:
@@ -33,9 +36,10 @@ def caveats(tasks: Sequence[Task]) -> list[str]:
         others = [name for name in differing(kinds) if name not in ("name", "eva.nonparametric_weight")]
         if others and len({variant.kind for variant in task.variants}) > 1:
             notes.append(f"{task.name}: the variants differ in more than the weight ({', '.join(others)}).")
-    if len({str(run.provenance.get("commit")) for task in tasks for run in task.runs}) > 1:
+    provenances = [each for task in tasks for run in task.runs for each in run.provenances]
+    if len({str(each.get("commit")) for each in provenances}) > 1:
         notes.append("The runs were made by different commits.")
-    if any(run.provenance.get("dirty") for task in tasks for run in task.runs):
+    if any(each.get("dirty") for each in provenances):
         notes.append("Some runs were made with uncommitted changes.")
     return notes
 
@@ -89,7 +93,12 @@ def _conclusion(candidates: Sequence[Variant], baselines: Sequence[Variant]) -> 
 
 
 def _comparison(candidate: Variant, baseline: Variant) -> str:
+    """Return who is ahead: by a bootstrap interval where there are seeds enough for it, else on every seed."""
     mine, theirs = candidate.finals, baseline.finals
+    if min(len(mine), len(theirs)) >= BOOTSTRAP_SEEDS:
+        gain = difference(np.array(mine), np.array(theirs))
+        ahead = "is ahead" if gain.low > 0 else "is behind" if gain.high < 0 else "is not surely ahead or behind"
+        return f"{ahead} (difference {number(gain.value)}, 95% interval {number(gain.low)} to {number(gain.high)})"
     extent = "on a single seed" if min(len(mine), len(theirs)) == 1 else "on every seed"
     if min(mine) > max(theirs):
         return f"is ahead {extent}"
