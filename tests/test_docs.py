@@ -36,7 +36,10 @@ ROOT = Path(__file__).parents[1]
 README, PAPER = ROOT / "README.md", ROOT / "docs" / "paper.md"
 GUIDES = [
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("getting-started", "inspector", "api", "integrations", "scaling")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("getting-started", "atari", "inspector", "api", "integrations", "scaling")
+    ),
 ]
 EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
 DOCUMENTS = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -224,7 +227,7 @@ def test_make_targets_exist(document: Path) -> None:
 def test_python_of_the_guides_runs(document: Path, tmp_path: Path) -> None:
     """Each block goes on where the one before ended."""
     code = "\n".join(blocks(document.read_text(), "python"))
-    assert code or document.name in {"README.md", "scaling.md"}
+    assert code or document.name in {"README.md", "atari.md", "scaling.md"}
     environment = os.environ | {"TMPDIR": str(tmp_path)}  # for the folder that SB3's logger leaves
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

@@ -23,8 +23,9 @@ from eva.experiments.maze_tuning import SEEDS as TUNING_SEEDS
 from eva.experiments.page import all_claims
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
-from eva.presets import for_game, preset
+from eva.presets import DESCRIPTIONS, for_game, preset
 from eva.runs.jobs import Job, Outcome
+from eva.runs.records import default_directory
 from tests.synthetic import Learned, draw_nothing, write_run
 
 MAZE = [name for name in EXPERIMENTS if not EXPERIMENTS[name].by_name_only]
@@ -116,6 +117,22 @@ def test_a_directory_means_the_same_run_in_every_experiment() -> None:
             meanings.setdefault(job.directory, set()).add(job.to_json())
     assert all(len(meaning) == 1 for meaning in meanings.values())
     assert len(meanings) < sum(len(jobs(name)) for name in EXPERIMENTS), "some runs are shared"
+
+
+def test_a_preset_and_an_experiment_that_share_a_directory_share_the_run() -> None:
+    presets = [for_game(preset(name), "pong") if "atari" in name else preset(name) for name in DESCRIPTIONS]
+    num_shared = 0
+    for each in presets:
+        for job in (job for name in EXPERIMENTS for job in jobs(name)):
+            config = replace(
+                each,
+                seed=job.config.seed,
+                eva=replace(each.eva, nonparametric_weight=job.config.eva.nonparametric_weight),
+            )
+            if Path("runs") / job.directory == default_directory(config, each):
+                assert job.config.identity == config.identity
+                num_shared += 1
+    assert num_shared > 10
 
 
 def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
@@ -266,6 +283,9 @@ def test_atari_is_the_papers_protocol_unless_it_is_cut_down(capsys: pytest.Captu
     arguments = ["atari-55", "--games", "tuning-5", "--frames", "2000000", "--seeds", "1"]
     assert small.command == ("eva", "experiment", *arguments)
     assert {job.config.steps for job in jobs_of(small.arms())} == {500_000}
+    four, others = (atari.cut_down(f"{game},qbert,hero,alien", 2_000_000, 1).name for game in ("pong", "gopher"))
+    assert four.startswith("atari-4-games-")
+    assert four != others
     assert main(["experiment", *arguments, "--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5 * 4
     assert [arm.task for arm in atari.cut_down("Ms. Pacman,pong,pong", None, None).arms()[::4]] == ["ms_pacman", "pong"]

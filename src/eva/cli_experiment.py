@@ -18,7 +18,7 @@ class Experiment:
     name: tyro.conf.Positional[str | None] = None
     """The experiment; --list tells their names."""
     all: tyro.conf.FlagCreatePairsOff[bool] = False
-    """All experiments in the maze, one after the other."""
+    """All experiments but those on Atari, one after the other."""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
     """List the runs and how far they are, or, without a name, the experiments; runs nothing."""
     jobs: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,12 @@ class Scope:
         if self == Scope():
             return NAME
         sets = {games: name for name, games in GAME_SETS.items()}
-        games = sets.get(self.games, "-".join(self.games) if len(self.games) < 4 else f"{len(self.games)}-games")
+        if self.games in sets:
+            games = sets[self.games]
+        elif len(self.games) < 4:
+            games = "-".join(self.games)
+        else:
+            games = f"{len(self.games)}-games-{hashlib.sha256(','.join(self.games).encode()).hexdigest()[:6]}"
         return f"atari-{games}-{self.frames / 1e6:g}M-frames-{self.num_seeds}-seed{'s' * (self.num_seeds > 1)}"
 
     @property

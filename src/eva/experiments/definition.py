@@ -57,6 +57,10 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.heads) for row in self.rows):
+            raise ValueError(f"a row is not as long as the heads {self.heads}")
+
 
 @dataclass(frozen=True)
 class Judgement:

@@ -67,7 +67,7 @@ def dopamine(agent: str = DOPAMINE) -> dict[int, tuple[float, float]]:
 def _job(weight: float) -> Job:
     base = seeded(for_game(preset("atari-small"), GAME), SEED, weight)
     config = replace(base, run=replace(base.run, threads=1))
-    return Job(Path(base.name, f"weight-{weight:g}", f"seed-{SEED}"), config)
+    return Job(Path(GAME, f"weight-{weight:g}", f"seed-{SEED}"), config)
 
 
 def _frames(task: Task) -> int:

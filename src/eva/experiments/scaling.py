@@ -156,7 +156,7 @@ def _whole(costs: Costs) -> Table:
         "95% bootstrap interval. Fallbacks: searches by projection that took brute force after all. "
         f"{measured_by(costs.origin).capitalize()}."
     )
-    return Table(caption, [*heads, "fallbacks"], rows)
+    return Table(caption, heads, rows)
 
 
 def _parts(costs: Costs, search: str) -> Table:
