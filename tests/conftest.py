@@ -1,10 +1,27 @@
-"""One thread and one set of generated examples, so that every run of the tests is the same."""
+"""One thread and one set of generated examples, so that every run of the tests is the same; what several files use."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import torch
 from hypothesis import settings
+
+from tests.synthetic import draw_nothing
 
 torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing, and resample less often: what is known does not depend on it."""
+    draw_nothing(monkeypatch)
+    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)

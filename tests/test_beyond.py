@@ -22,15 +22,8 @@ from eva.experiments.rules import are_all_below, effect
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
 from eva.schema import flatten
-from tests.synthetic import ORIGIN, Learned, draw_nothing
+from tests.synthetic import ORIGIN, Learned
 from tests.test_judging import judged, verdicts, weight
-
-
-@pytest.fixture
-def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)
-
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")
 
@@ -147,8 +140,9 @@ def test_memory_choices(tmp_path: Path) -> None:
     assert told["k = 1"]["comparison"]["area_gain"]["value"] == pytest.approx(0.0, abs=0.02), "the beginnings count"
     assert told[choices.RECOMPUTED.label]["speed"]["value"] == pytest.approx(0.5, abs=0.01)
     assert told["k = 1"]["speed"]["value"] == 1.0
-    # Others are better; no reading is; recomputing is slower for nothing; plans and memory help with every step.
-    assert verdicts(summary) == ["does not hold", "holds", "holds", "holds in part", "holds in part"]
+    # Others are better; no reading is; recomputing is slower for nothing; more plans help, fewer do no harm; all k are
+    # alike; a larger memory helps, a smaller one does no harm.
+    assert verdicts(summary) == ["does not hold", "holds", "holds", "does not hold", "does not hold", "holds in part"]
     assert [lesson.partition(":")[0] for lesson in summary["lessons"][1:]] == [
         "'memory of 200,000' is better",
         "'T = 5' is worse",
@@ -156,6 +150,22 @@ def test_memory_choices(tmp_path: Path) -> None:
     ]
     page = (tmp_path / "memory-choices" / "README.md").read_text()
     assert "c0ffeec0ffee; a processor, 2 cores; torch 2.13.0; 2026-01-02" in page
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ({"period-100": 1.0, "k-1": 0.5, "k-20": 0.9}, ["holds", "holds"]),
+        ({"period-100": 1.0, "period-1": 0.4, "k-1": 0.9, "k-20": 0.5}, ["holds in part", "does not hold"]),
+    ],
+)
+def test_what_the_paper_says_of_period_and_neighbours(
+    after: dict[str, float], expected: list[str], tmp_path: Path
+) -> None:
+    def world(job: Job) -> Learned:
+        return Learned(1.8, after.get(job.directory.parts[1].removeprefix("weight-0.4-"), 56_000 / job.config.steps))
+
+    assert verdicts(judged(tmp_path, "memory-choices", world, measured={SPEEDS: speeds()}))[3:5] == expected
 
 
 def test_speeds_are_measured_for_each_choice_and_transition() -> None:

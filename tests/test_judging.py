@@ -35,20 +35,12 @@ from tests.synthetic import (
     Learned,
     Played,
     World,
-    draw_nothing,
     nothing_learned,
     nothing_played,
     write_run,
 )
 
 WINDOW = 0.05
-
-
-@pytest.fixture
-def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing, and resample less often: what is known here does not depend on it."""
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)
 
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")

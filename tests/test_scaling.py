@@ -14,15 +14,8 @@ from eva.experiments import scaling, scaling_costs
 from eva.experiments.full_memory import random_play
 from eva.experiments.scaling_costs import BRUTE, FIT, PARTS, PROJECTED, SEARCH, UPDATE, Bench, Clock, made_up, spectrum
 from eva.types import EnvironmentSpec, Ints, StepOutcome
-from tests.synthetic import ORIGIN, Learned, draw_nothing
+from tests.synthetic import ORIGIN, Learned
 from tests.test_judging import judged, verdicts
-
-
-@pytest.fixture
-def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)
-
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")
 

@@ -42,6 +42,8 @@ class Choice:
 
 SMALL = Choice("memory of 5,000", "memory-5000", LONG, replay_capacity=5_000)
 LARGE = Choice("memory of 200,000", "memory-200000", LONG, replay_capacity=200_000)
+FEW = Choice("k = 1", "k-1", eva=EVAConfig(num_neighbours=1))
+MANY = Choice("k = 20", "k-20", eva=EVAConfig(num_neighbours=20))
 OFTEN = Choice("plan every step", "period-1", eva=EVAConfig(plan_period_steps=1))
 SELDOM = Choice("plan every 100 steps", "period-100", eva=EVAConfig(plan_period_steps=100))
 RECOMPUTED = Choice("values recomputed (P6)", "recomputed", eva=EVAConfig(remembered_values="recomputed"))
@@ -49,8 +51,8 @@ TOGETHER = Choice(SHARED, "two-environments", PAIRED, num_environments=2)
 NUMBERS = (
     SMALL,
     LARGE,
-    Choice("k = 1", "k-1", eva=EVAConfig(num_neighbours=1)),
-    Choice("k = 20", "k-20", eva=EVAConfig(num_neighbours=20)),
+    FEW,
+    MANY,
     Choice("M = 1", "m-1", eva=EVAConfig(num_trajectories=1)),
     # 2,000 entries would not hold one round of plans, and the farthest trajectories would push out the nearest (P123).
     Choice("M = 50", "m-50", eva=EVAConfig(num_trajectories=50, value_buffer_capacity=10_000)),
