@@ -135,6 +135,33 @@ def test_a_preset_and_an_experiment_that_share_a_directory_share_the_run() -> No
     assert num_shared > 10
 
 
+def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
+    """P87 to P90, P123, P129: coins, transitions, weights and seeds, experiment by experiment."""
+    five, grid = [0, 1, 2, 3, 4], {(rate, period) for rate in (1e-4, 2.5e-4, 5e-4) for period in (20, 50, 200)}
+    expected = {
+        "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}, five),
+        "maze-two-coins": ({2}, {150_000}, {0.0, 0.2, 0.4, 0.8}, five),
+        "maze-single-episode": ({4}, {300_000}, {0.0}, [0, 1, 2]),
+        "trace-computations": ({2}, {150_000}, {0.0, 0.4}, five),
+        "consolidation": ({1}, {100_000}, {0.4}, five),
+        "maze-tuning": ({1}, {60_000}, {0.0}, [1000, 1001]),
+    }
+    for name, (coins, steps, weights, seeds) in expected.items():
+        configs = [job.config for job in jobs(name)]
+        assert {config.maze.num_coins for config in configs} == coins
+        assert {config.steps for config in configs} == steps
+        assert {config.eva.nonparametric_weight for config in configs} == weights
+        assert sorted({config.seed for config in configs}) == seeds
+    learners = [job.config.learner for job in jobs("maze-tuning")]
+    assert {(each.learning_rate, each.target_period_updates) for each in learners} == grid - {(5e-4, 20)}
+    (play,) = jobs("maze-single-episode")[0].plays
+    assert (play.steps, play.weights, play.num_episodes) == (300_000, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 200)
+    planned = [job.config.eva for job in jobs("consolidation")]
+    assert (60_000, 20_000) in {(each.anneal_start_transitions, each.anneal_transitions) for each in planned}
+    planned = [job.config.eva for job in jobs("memory-choices")]
+    assert {each.value_buffer_capacity for each in planned if each.num_trajectories == 50} == {10_000}
+
+
 def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
     others = {job.config.seed for name in MAZE if name not in OTHER_SEEDS for job in jobs(name)}
     assert others == set(SEEDS)

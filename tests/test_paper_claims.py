@@ -60,7 +60,7 @@ def test_a_weight_above_0_is_not_dqn() -> None:
 
 @pytest.mark.parametrize(("name", "function"), [("tcp", "trajectory_centric_planning"), ("n-step", "n_step")])
 def test_actions_not_taken_keep_q_theta_to_the_bit(name: str, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eqs. 3 and 4: off the trajectory, Q_NP(s_t, a) is Q_theta(s_t, a); from the trace into the value buffer."""
+    """Eq. 4: off the trajectory, Q_NP(s_t, a) is Q_theta(s_t, a); from the trace into the value buffer."""
     given: list[tuple[Trajectories, np.ndarray]] = []
     kept: list[torch.Tensor] = []
     trace = getattr(eva.variants, function)
@@ -253,7 +253,7 @@ def test_nothing_of_q_eva_outlives_the_decision() -> None:
 
 
 def test_the_annealed_weight_ends_in_dqn() -> None:
-    """Section 5.3, consolidation (P29): the weight goes to 0, and from then on EVA is DQN and plans no more."""
+    """Section 5.2, consolidation (P29): the weight goes to 0, and from then on EVA is DQN and plans no more."""
     config = tiny(2, eva={"anneal_start_transitions": 40, "anneal_transitions": 20})
     (agent, environment), (twin, twin_environment) = built(config), built(config)
     weights: dict[int, float] = {}

@@ -32,7 +32,7 @@ class Experiment:
     games: str | None = None
     """Of atari-55: games with commas between them, or a set (tuning-5)."""
     frames: int | None = None
-    """Of atari-55: frames of each run; the paper has 200 million."""
+    """Of atari-55: frames of each run; 200 million by default (P67)."""
     seeds: int | None = None
     """Of atari-55: runs for each game and variant; the paper has 3."""
 

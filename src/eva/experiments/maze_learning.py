@@ -104,7 +104,7 @@ def _areas(task: Task) -> str:
 
 
 _DATA = "The data share is the number of transitions after which the mean learning curve first reaches the mean final "
-_DATA += "return of DQN, divided by DQN's (P85)."
+_DATA += "return of DQN, divided by the length of DQN's training (P85)."
 
 ONE_COIN = Experiment(
     name="maze-one-coin",
