@@ -27,8 +27,7 @@ ROOMS = {
     "envs": BASE,
     "variants": BASE | {"agent", "config", "memory"},
     "build": BASE | {"agent", "config", "envs", "games", "memory", "variants"},
-    "runs": BASE
-    | {"agent", "build", "config", "envs", "files", "games", "presets", "report.atari_scores", "schema", "variants"},
+    "runs": BASE | {"agent", "build", "config", "envs", "files", "games", "presets", "schema", "variants"},
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
@@ -44,7 +43,7 @@ HEAVY = {
     "ale_py": {"envs/atari.py"},
     "cv2": {"envs/atari.py"},
     "matplotlib": {"report/plots.py"},
-    "ray": {"runs/sweep.py"},
+    "ray": {"runs/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
     "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_sweep.py"},

@@ -15,8 +15,7 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from eva.envs.atari import AtariGame, VectorAtari
 from eva.errors import UserError
-from eva.games import GAME_SETS, PUBLISHED_SCORES, game_name
-from eva.report.atari_scores import human_normalised_score
+from eva.games import GAME_SETS, PUBLISHED_SCORES, game_name, human_normalised_score
 from eva.runs.state import pack, unpack
 from eva.types import State, StepOutcome
 

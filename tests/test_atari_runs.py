@@ -19,9 +19,9 @@ from eva.build import weight_schedule
 from eva.cli import main
 from eva.config import Config
 from eva.errors import UserError
+from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
 from eva.presets import DESCRIPTIONS, for_environment, for_game, preset
-from eva.report.atari_scores import human_normalised_score
 from eva.runs.episodes import EpisodeTracker
 from eva.runs.loop import Training
 from eva.runs.records import RunDirectory
@@ -54,9 +54,7 @@ SMALL = changed(
 """The Atari preset, smaller: all begins within a hundred transitions."""
 
 
-@pytest.fixture(autouse=True)
-def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
 
 
 @pytest.fixture

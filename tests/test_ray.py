@@ -20,7 +20,7 @@ import pytest
 from eva.errors import UserError
 from eva.runs.executor import LocalExecutor
 from eva.runs.jobs import Job, Outcome, read_status
-from eva.runs.sweep import RayExecutor
+from eva.runs.ray_executor import RayExecutor
 from eva.runs.worker import work
 from tests.agents import tiny
 

@@ -44,9 +44,7 @@ network.channels = [[4, 4], [8, 4]]
 """
 
 
-@pytest.fixture(autouse=True)
-def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
 
 
 def grid(text: str) -> list[Job]:
@@ -387,9 +385,9 @@ def test_bad_arguments_are_refused(arguments: list[str], sentence: str, capsys: 
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delitem(sys.modules, "eva.runs.sweep", raising=False)
+    monkeypatch.delitem(sys.modules, "eva.runs.ray_executor", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     Path("grid.toml").write_text('preset = "smoke"')
     assert main(["sweep", "grid.toml", "--executor", "ray"]) == 2
     assert 'run pip install "ephemeral-value-adjustments[ray]"' in capsys.readouterr().err
-    monkeypatch.delitem(sys.modules, "eva.runs.sweep", raising=False)
+    monkeypatch.delitem(sys.modules, "eva.runs.ray_executor", raising=False)

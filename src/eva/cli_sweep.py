@@ -49,7 +49,7 @@ class Sweep:
     games: str | None = None
     """Of atari-55: games with commas between them, or a set (tuning-5)."""
     frames: int | None = None
-    """Of atari-55: frames of each run; the paper has 200 million."""
+    """Of atari-55: frames of each run; 200 million by default (P67)."""
     seeds: int | None = None
     """Of atari-55: runs for each game and variant; the paper has 3."""
 
@@ -139,7 +139,7 @@ def _work(asked: Sweep, what: str) -> _Work:
 
 def _executor(asked: Sweep, title: str) -> Executor:
     if asked.executor == "ray":
-        from eva.runs.sweep import RayExecutor
+        from eva.runs.ray_executor import RayExecutor
 
         return RayExecutor(title, address=asked.address, num_retries=asked.retries, gpu_share=asked.gpu_share)
     from eva.runs.executor import LocalExecutor

@@ -6,8 +6,14 @@ import csv
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from eva.errors import UserError, nearest_name
+
+Score = TypeVar("Score", float, npt.NDArray[np.float64])
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,12 @@ def game_name(word: str) -> str:
     if letters not in _BY_LETTERS:
         raise UserError(f"there is no Atari game '{word}': {nearest_name(word.lower(), PUBLISHED_SCORES)}")
     return _BY_LETTERS[letters]
+
+
+def human_normalised_score(game: str, score: Score) -> Score:
+    """Return 100 (score - random) / (human - random), Eq. 7: 100 for a person, 0 for chance.
+
+    It is linear: the mean of normalised scores is the normalised mean.
+    """
+    published = PUBLISHED_SCORES[game]
+    return 100 * (score - published.random) / (published.human - published.random)

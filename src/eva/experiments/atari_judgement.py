@@ -12,6 +12,7 @@ from eva.experiments.definition import Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
 from eva.experiments.rules import both, is_above, is_below
 from eva.experiments.words import brief, gained, plain, seeds, share
+from eva.games import human_normalised_score
 from eva.report.aggregate import (
     FloatArray,
     interquartile_mean,
@@ -22,7 +23,6 @@ from eva.report.aggregate import (
     performance_profile,
     probability_of_improvement,
 )
-from eva.report.atari_scores import human_normalised_score
 from eva.report.curves import WINDOW_SHARE, curve
 from eva.report.measures import Estimate, aggregate_estimate, first_reached
 from eva.report.plots import Chart, Line, chart_files, figure_files

@@ -14,8 +14,8 @@ from eva.config import NOT_IDENTITY
 from eva.envs.layout import load_layout, optimal_return
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.report.aggregate import mean_interval
-from eva.report.reading import FloatArray, RunRecord
+from eva.report.aggregate import FloatArray, mean_interval
+from eva.report.reading import RunRecord
 
 GRID_POINTS = 200
 WINDOW_SHARE = 0.05  # of a run's planned transitions: the trailing window of a curve

@@ -6,7 +6,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,22 +109,22 @@ def png(tasks: Sequence[Task]) -> bytes:
 
 def figure_files(tasks: Sequence[Task]) -> tuple[bytes, bytes]:
     """Draw the learning curves as files, SVG and PNG, the same bytes for the same runs."""
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
-        figure = _figure(tasks, narrow=False)
-        return _saved(figure, "svg"), _saved(figure, "png")
+    return _files(lambda: _figure(tasks, narrow=False))
 
 
 def chart_files(chart: Chart) -> tuple[bytes, bytes]:
     """Draw a chart as files, SVG and PNG, the same bytes for the same numbers."""
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
-        figure = _chart(chart)
-        return _saved(figure, "svg"), _saved(figure, "png")
+    return _files(lambda: _chart(chart))
 
 
 def intervals_files(intervals: Intervals) -> tuple[bytes, bytes]:
     """Draw numbers and their intervals as files, SVG and PNG, the same bytes for the same numbers."""
+    return _files(lambda: _intervals(intervals))
+
+
+def _files(draw: Callable[[], Figure]) -> tuple[bytes, bytes]:
     with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
-        figure = _intervals(intervals)
+        figure = draw()
         return _saved(figure, "svg"), _saved(figure, "png")
 
 

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from eva.errors import UserError
 from eva.files import packed, read_either
+from eva.report.aggregate import FloatArray
 from eva.runs.names import EPISODE_COLUMNS
-
-FloatArray = npt.NDArray[np.float64]
 
 REMEDY = "leave this run out or train it again."
 
@@ -28,7 +26,7 @@ class RunRecord:
     Attributes:
         planned: Transitions the configuration asks for.
         weight: Non-parametric weight; 0 is DQN.
-        state: "finished", "running" or "failed".
+        state: "finished", "running", "stopped" or "failed".
         transitions: Transitions done, summed over environments.
         episode_steps: Transitions done when each episode finished, ascending.
         steps_per_second: Median of the timings; NaN without any.
@@ -85,7 +83,7 @@ def read_run(path: Path) -> RunRecord:
     steps, returns = _read_episodes(path / "episodes.csv", whole)
     steps_per_second, seconds = _read_timing(path / "timing.jsonl", whole)
     try:
-        str(config["environment"]["id"])
+        str(config["environment"]["id"])  # must be there: tasks are told apart by it
         return RunRecord(
             path=path,
             config=config,

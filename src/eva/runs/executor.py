@@ -1,6 +1,6 @@
 """Many runs at a time: the loop that every executor shares, and the executor of this machine's processes.
 
-The other one stands in `eva.runs.sweep`.
+Ray's is `eva.runs.ray_executor`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from eva.agent.eva import DivergedError, EVAAgent
 from eva.build import build_agent, build_environment, resolve
 from eva.config import Config
 from eva.errors import UserError
+from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
-from eva.report.atari_scores import human_normalised_score
 from eva.runs.display import Display
 from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
