@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.step_parts import fill
+from eva.experiments.full_memory import fill
 from eva.presets import preset
 from eva.runs.checkpoint import Checkpoint, CheckpointStore, load
 from eva.runs.loop import Training

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.search import CPU, filled
 from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import EMPTY
 
@@ -52,10 +53,7 @@ def main() -> None:
 def fallbacks(embeddings: Tensor) -> int:
     """Return how many searches for the nearest of a state, without itself, take brute force."""
     hidden = np.random.default_rng(0).choice(len(embeddings), NUM_QUERIES, replace=False)
-    admitted = np.ones(len(embeddings), np.bool_)
-    admitted[hidden] = False
-    index = ProjectedIndex(*embeddings.shape, torch.device("cpu"))
-    index.restore(embeddings, np.arange(len(embeddings)), len(embeddings), admitted)
+    index = filled(ProjectedIndex(*embeddings.shape, CPU), embeddings, hidden)
     for query in embeddings[torch.from_numpy(hidden)]:
         index.search(query[None], K)
     return index.num_fallbacks

@@ -111,8 +111,8 @@ def train(arguments: argparse.Namespace) -> list[float]:
 
         successor, reward, terminated, truncated, _ = environment.step(action)
         memory.add(observation, action, float(reward), terminated, successor)
-        ended = np.array([terminated]), np.array([truncated and not terminated])  # EVA
-        _, last_h = look(network, successor)  # EVA
+        ended = np.array([terminated]), np.array([truncated])  # EVA
+        last_h = look(network, successor)[1] if truncated else None  # EVA
         adjuster.observe(h, np.array([action]), np.array([reward]), *ended, last_h)  # EVA
 
         if step >= LEARNING_STARTS:

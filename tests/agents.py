@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,3 +230,13 @@ class Poisoned:
 
     def plan(self, *_: Any) -> None:
         raise AssertionError("the adjuster was asked to plan")
+
+
+class Bomb:
+    """A pickle of this makes a directory when it is read."""
+
+    def __init__(self, crater: Path) -> None:
+        self.crater = crater
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.crater),)

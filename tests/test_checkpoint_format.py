@@ -26,6 +26,7 @@ from hypothesis.extra import numpy as hnp
 
 from eva.errors import UserError
 from eva.runs.checkpoint import Checkpoint, CheckpointStore, load
+from tests.agents import Bomb
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = ["bool", *INTEGERS, "float16", "float32", "float64"]
@@ -498,16 +499,6 @@ def test_no_wrong_value_in_the_manifest_does_harm(saved):
                 continue
             arrays = {name: genuine.arrays[name] for name in read.arrays}
             assert same(read, Checkpoint(forged["step"], forged["identity"], genuine.plain, arrays)), (place, wrong)
-
-
-class Bomb:
-    """A pickle of this creates a file when it is read."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.path),)
 
 
 @pytest.mark.parametrize("array", [False, True])

@@ -19,9 +19,7 @@ from eva.runs.names import EPISODE_COLUMNS, METRICS
 TINY = ["train", "smoke", "--steps", "300"]
 
 
-@pytest.fixture(autouse=True)
-def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
 
 
 def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import pickle
 import shutil
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from eva.runs import evaluate as module
 from eva.runs.loading import load_run
 from eva.runs.loop import train
 from eva.runs.state import pack
-from tests.agents import Poisoned, tiny, watch
+from tests.agents import Bomb, Poisoned, tiny, watch
 
 CONFIGS = {
     "one": tiny(steps=120),
@@ -302,7 +301,7 @@ def test_the_command_prints_a_table(runs: dict[str, Path], capsys: pytest.Captur
     assert main(["evaluate", str(runs["one"]), "--episodes", "2"]) == 0
     heads, *rows = capsys.readouterr().out.splitlines()
     assert "mean return" in heads
-    assert [row.split()[0] for row in rows] == ["0", "0.2", "0.4"]  # the paper's weights are the default
+    assert [row.split()[0] for row in rows] == ["0", "0.2", "0.4"]  # the default
 
 
 # What cannot be evaluated.
@@ -379,23 +378,15 @@ def test_files_of_another_run_are_refused(
         assert "does not fit its config.json" in refused([str(copy)], capsys)
 
 
-class _Bomb:
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (os.mkdir, (str(self.target),))
-
-
 @pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
 def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "exploded"
-    (copy / name).write_bytes(pickle.dumps(_Bomb(target)))
+    (copy / name).write_bytes(pickle.dumps(Bomb(target)))
     assert "cannot read" in refused([str(copy)], capsys)
-    torch.save({"head.weight": _Bomb(target)}, copy / name)
+    torch.save({"head.weight": Bomb(target)}, copy / name)
     assert "cannot read" in refused([str(copy)], capsys)
     assert not target.exists()
-    pickle.loads(pickle.dumps(_Bomb(target)))  # it would have
+    pickle.loads(pickle.dumps(Bomb(target)))  # it would have
     assert target.exists()
 
 

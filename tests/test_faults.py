@@ -18,6 +18,7 @@ import pytest
 from eva.cli import main
 from eva.runs.checkpoint import CheckpointStore, load
 from eva.runs.records import RunDirectory
+from tests.agents import Bomb
 from tests.test_resume import (
     FILES,
     checkpoint_steps,
@@ -252,16 +253,6 @@ def test_records_that_lost_their_end_are_refused(halfway, capsys):
 
 
 # Hostile files
-
-
-class Bomb:
-    """A pickle of this makes a directory when it is read."""
-
-    def __init__(self, crater: Path) -> None:
-        self.crater = crater
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.crater),)
 
 
 def test_no_pickle_is_executed(halfway, whole, tmp_path, capsys):

@@ -177,6 +177,7 @@ def build_adjuster(
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
     num_lanes, is_shared = len(replay.lane_counts), config.value_buffers == "shared"
+    # A player (P28) has fewer environments, but value buffers as large as in training.
     num_buffers = 1 if is_shared else num_environments or num_lanes
     capacity = config.value_buffer_capacity // (1 if is_shared else num_lanes)
     planner = Planner(
@@ -217,7 +218,7 @@ def make_adjuster(
         num_environments: E, environments that you step together.
         memory_capacity: States remembered, over all environments; no observations are kept.
         discount: gamma.
-        config: What to plan and how; the weight is given to each `adjust`.
+        config: What to plan and how; its weight, start and annealing are not read: give the weight to each `adjust`.
         device: Where embeddings are kept and searched.
     """
     if config.remembered_values == "recomputed":

@@ -137,7 +137,7 @@ class EphemeralValueAdjuster:
             actions: (E,)
             rewards: (E,)
             terminated: (E,)
-            truncated: (E,)
+            truncated: (E,); a termination on the same step counts instead (P50).
             last_embeddings: Of the states after the action, (E, D); needed where truncated.
         """
         self.plan(embeddings, self.episode_starts)

@@ -87,14 +87,14 @@ class EVAAgent:
         self._update_period_steps = update_period_steps
         self._adjust_when_full = adjust_when_full
         self._clip_rewards = clip_rewards
-        self._episode_starts: Bools = np.ones(num_environments, np.bool_)
+        self._episode_starts: Bools = np.ones(num_environments, np.bool_)  # the adjuster's own goes by its `store`
         self._decision: _Decision | None = None
 
     @property
     def weight(self) -> float:
         """The weight of Q_NP that the next decision is made with; 0 while EVA does not apply yet."""
-        applies = self.replay.is_full and self.replay.num_complete > 0 if self._adjust_when_full else self._is_learning
-        return self.nonparametric_weight(self.transitions) if applies else 0.0
+        applies = self.replay.is_full if self._adjust_when_full else self._is_learning
+        return self.nonparametric_weight(self.transitions) if applies and self.replay.num_complete > 0 else 0.0
 
     @property
     def _is_learning(self) -> bool:
@@ -182,7 +182,7 @@ class EVAAgent:
         self.num_steps, self.transitions = state["num_steps"], state["transitions"]
         self._episode_starts = state["episode_starts"]
         self.means.set_state(state["means"])
-        self.largest_value = float(state["largest_value"])
+        self.largest_value = state["largest_value"]
 
     @torch.no_grad()
     def cut_episodes(self, observations: Observations) -> None:

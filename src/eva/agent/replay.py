@@ -14,9 +14,8 @@ from eva.agent.neighbours import NeighbourIndex
 from eva.agent.priorities import Priorities
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
-# What a slot holds.
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
-"""STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
+"""What a slot holds. STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
 CLOSING: the last state of a truncated episode, without an action; only ever a bootstrap."""
 
 
@@ -258,24 +257,20 @@ class ReplayBuffer:
         """Gather transitions for the learner; valid until the next call, which reuses the memory."""
         size = len(slots)
         both = self.gather(np.concatenate([slots, self._successors(slots)]))
+        weights = None if self.priorities is None else self.priorities.importance_weights(slots).astype(np.float32)
         return Batch(
             observations=both[:size],
             actions=to_device(self.actions[slots], self._device),
             rewards=to_device(self.rewards[slots], self._device),
             discounts=to_device(self.discounts[slots], self._device),
             next_observations=both[size:],
-            importance_weights=self._importance_weights(slots),
+            importance_weights=None if weights is None else to_device(weights, self._device),
         )
 
     def prioritise(self, slots: Ints, absolute_errors: Tensor) -> None:
         """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
         assert self.priorities is not None
         self.priorities.update(slots, absolute_errors.cpu().numpy())
-
-    def _importance_weights(self, slots: Ints) -> Tensor | None:
-        if self.priorities is None:
-            return None
-        return to_device(self.priorities.importance_weights(slots).astype(np.float32), self._device)
 
 
 class _Staging:

@@ -1,4 +1,4 @@
-"""The value buffer: a small ring of planned values, read as the mean of the nearest (Algorithm 1, lines 4 and 5)."""
+"""The value buffer: a small ring of planned values, read as the mean of the nearest (Algorithm 1: KNN in L, mean)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ValueBuffer:
         self.num_neighbours = num_neighbours
         self.index = NeighbourIndex(value_buffer_capacity, embedding_size, device)
         self.values = np.zeros((value_buffer_capacity, num_actions), np.float32)
-        self.origins = np.zeros((value_buffer_capacity, 3), np.int64)
+        self.origins = np.zeros((value_buffer_capacity, 3), np.int64)  # round, row and column: see `append`
 
     @property
     def oldest_round(self) -> int:
-        """The first round of planning that an entry is left of; 0 while there is none."""
+        """The oldest round of planning of which an entry is left; 0 while there is none."""
         oldest = (self.index.num_written - len(self)) % len(self.values)
         return int(self.origins[oldest, 0]) if len(self) > 0 else 0
 

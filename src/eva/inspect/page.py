@@ -27,6 +27,7 @@ from eva.runs.jobs import EPSILON
 from eva.runs.loading import load_run
 from eva.runs.names import INSPECTOR_PAGE
 from eva.schema import flatten
+from eva.types import Floats
 
 MAX_STEPS = 2_000
 DOCTYPE = b"<!DOCTYPE html>"
@@ -111,18 +112,18 @@ def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -
     }
 
 
-def _map(agent: EVAAgent, path: Any, memories: Memories) -> dict[str, Any]:
+def _map(agent: EVAAgent, visited: Floats, memories: Memories) -> dict[str, Any]:
     """Project what is remembered, the episode, and the entries that were recalled (as they were stored, P6)."""
     stored = agent.replay.embeddings
     sample = stored[torch.from_numpy(sample_slots(agent.replay)).to(stored.device)]
     values = agent.learner.network.values(sample).amax(dim=1)
     points = sample.cpu().numpy()
-    plane = fit_plane(np.concatenate([points, path]))
+    plane = fit_plane(np.concatenate([points, visited]))
     entries = stored[torch.from_numpy(memories.entry_slots).to(stored.device)].cpu().numpy()
     return {
         "mapPoints": floats(plane(points)),
         "mapValues": floats(values.cpu().numpy()),
-        "mapPath": floats(plane(path)),
+        "mapPath": floats(plane(visited)),
         "mapEntries": floats(plane(entries)),
         "mapExplained": plane.explained,
     }

@@ -34,7 +34,7 @@ except ImportError as error:
         f'EVADQN needs a package that is missing ({error}): run pip install "ephemeral-value-adjustments[sb3]".'
     ) from None
 
-__all__ = ["DQN", "EVADQN", "BaseCallback", "Logger"]  # what runs of that package need: it is missed here alone
+__all__ = ["DQN", "EVADQN", "BaseCallback", "Logger"]  # for sb3_runs.py too: a missing SB3 is told of here alone
 
 _MEMORY = "eva_memory"  # where a saved replay buffer carries EVA's memory
 _Self = TypeVar("_Self", bound="EVADQN")

@@ -9,6 +9,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from eva.runs.tables import duration
+
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -61,9 +63,8 @@ class Display:
         is_due = now - self._last_line > _SECONDS_BETWEEN_LINES or step >= self._steps
         if not self._console.is_terminal and is_due:
             self._last_line = now
-            left = max(0, self._steps - step) / steps_per_second
-            minutes, seconds = divmod(round(left), 60)
-            self.say(f"{self._title}: {step:,}/{self._steps:,}  {minutes}m{seconds:02d}s left  {summary}")
+            left = duration(max(0, self._steps - step) / steps_per_second)
+            self.say(f"{self._title}: {step:,}/{self._steps:,}  {left} left  {summary}")
 
     def say(self, sentence: str) -> None:
         """Print a line."""

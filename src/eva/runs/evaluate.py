@@ -66,13 +66,14 @@ def _evaluate(
     config: Config, agent: EVAAgent, weight: float, num_episodes: int, seed: int, epsilon: float
 ) -> Evaluation:
     played = [_play(config, agent, weight, np.random.SeedSequence([seed, i]), epsilon) for i in range(num_episodes)]
-    decisions = sum(lengths for _, lengths, changed in played if changed is not None)
-    changed = sum(lengths * changed for _, lengths, changed in played if changed is not None)
+    decided = [(length, share) for _, length, share in played if share is not None]
+    num_decisions = sum(length for length, _ in decided)
+    num_changed = sum(length * share for length, share in decided)
     return Evaluation(
         nonparametric_weight=weight,
         episode_returns=np.array([episode_return for episode_return, _, _ in played]),
         episode_lengths=np.array([length for _, length, _ in played]),
-        changed_share=changed / decisions if decisions else None,
+        changed_share=num_changed / num_decisions if decided else None,
     )
 
 

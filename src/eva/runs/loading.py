@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
 from eva.config import Config, Device
 from eva.errors import UserError
+from eva.runs.jobs import read_status
 
 _REMEDY = "finish the run with 'eva train', or choose another"
 
@@ -49,10 +49,7 @@ def load_config(path: Path) -> Config:
 
 def _refuse_unfinished(path: Path) -> None:
     """Refuse a run that goes on: its policy and memory, if there are any, are those of an earlier end."""
-    try:
-        state = json.loads((path / "status.json").read_text())["state"]
-    except (OSError, ValueError, KeyError, TypeError):
-        state = "unknown"
+    state = read_status(path).state
     if state != "finished":
         raise UserError(f"the run in {path} is not finished (its state is {state}): {_REMEDY}.")
 

@@ -11,7 +11,7 @@ METRICS = {
     "epsilon": "probability of a random action at the next decision",
     "weight": "weight of Q_NP at the next decision; 0 while EVA does not apply",
     "updates": "optimiser steps so far",
-    "loss": "mean error between value and target over the updates since the last line",
+    "loss": "mean loss (learner.error) over the updates since the last line",
     "value": "mean of max_a Q_theta over the states acted in since the last line",
     "changed_share": "share of the decisions since the last line in which EVA changed the greedy action",
     "replay_transitions": "transitions in the replay buffer that can be sampled",

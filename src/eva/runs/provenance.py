@@ -29,11 +29,10 @@ _PACKAGES = (
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:
     """Return what provenance.json says."""
     commit = _git("rev-parse", "HEAD") if _is_tracked() else None
+    dirty = bool(_git("status", "--porcelain", ".")) if commit else None  # of the package: results may come and go
     return {
         "commit": commit,
-        "dirty": bool(_git("status", "--porcelain", "."))
-        if commit
-        else None,  # of the package: results may come and go
+        "dirty": dirty,
         "argv": list(argv),
         "versions": {"eva": eva.__version__, "python": platform.python_version()}
         | {package: _version(package) for package in _PACKAGES},

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from eva.errors import BusyError, UserError
 from eva.files import write_whole
-from eva.runs.jobs import Job, Play
+from eva.runs.jobs import Job, Play, read_status
 from eva.runs.stopping import StoppedError
 
 _PATIENCE_SECONDS = 180.0  # with whoever was at it before: a file server keeps a lost machine's locks for about 90
@@ -35,8 +35,6 @@ def work(job: Job) -> None:
 
 
 def _train(job: Job, steps: int) -> None:
-    from eva.runs.records import RunDirectory  # imports torch: not for those who only ask what there is to do
-
     config = replace(job.config, steps=steps)
     give_up = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -48,7 +46,7 @@ def _train(job: Job, steps: int) -> None:
                 raise
             print(f"waiting: {error}", file=sys.stderr)
             time.sleep(_SECONDS_BETWEEN_TRIES)
-    finished = RunDirectory(job.directory, config).finished_step or 0
+    finished = read_status(job.directory).step  # `train` has returned: the run is finished
     if finished - steps >= config.environment.num_environments:
         raise UserError(
             f"{job.directory} has been trained for {finished:,} transitions, beyond the {steps:,} asked for: "
