@@ -9,6 +9,7 @@ import shutil
 import webbrowser
 from base64 import b64decode
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from eva.inspect.episode import Episode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import describe, inspect_run
 from eva.inspect.pictures import THUMBNAIL_SIZE, painter, sheets, thumbnails
-from eva.inspect.plane import fit_plane
+from eva.inspect.plane import fit_plane, sample_slots
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
@@ -182,6 +183,16 @@ def test_the_plane_is_that_of_the_principal_directions() -> None:
     assert math.isclose(plane.explained, (lengths[:2] ** 2).sum() / (lengths**2).sum())
     assert fit_plane(points[:, :1])(points[:, :1]).shape == (50, 2)
     assert np.array_equal(fit_plane(points[:1])(points[:1]), [[0, 0]])
+
+
+@pytest.mark.parametrize("num", [7, 30_000])
+def test_the_map_shows_states_spread_evenly_over_the_memory(num: int) -> None:
+    replay = SimpleNamespace(complete=np.arange(2 * num) % 2 == 1)
+    slots = sample_slots(replay)
+    assert len(slots) == min(num, 2_000)
+    assert (slots[0], slots[-1]) == (1, 2 * num - 1)
+    assert (slots % 2 == 1).all()
+    assert np.ptp(np.diff(slots)) <= 2
 
 
 def test_the_episode_is_the_first_that_evaluate_plays(runs: dict[str, Path], tmp_path: Path) -> None:

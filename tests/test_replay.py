@@ -37,6 +37,12 @@ def test_it_is_full_when_every_lane_is(case: MemoryCase) -> None:
     assert case.replay.is_full == all(len(history) >= capacity for history in case.reference.histories)
 
 
+def test_shares_are_equal_and_rounded_down() -> None:
+    """P37."""
+    replay = ReplayBuffer(11, 3, NOTHING, 2, CPU)
+    assert (replay.lane_capacity, len(replay.kinds), len(replay.embeddings)) == (3, 9, 9)
+
+
 @settings(max_examples=250)
 @given(case=memory_cases(), length=st.integers(1, 6))
 def test_trajectories_from_every_start(case: MemoryCase, length: int) -> None:
