@@ -6,14 +6,15 @@ import csv
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeVar
 
 from eva.errors import UserError, nearest_name
 
-Score = TypeVar("Score", float, npt.NDArray[np.float64])
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Score = TypeVar("Score", float, "npt.NDArray[np.float64]")
 
 
 @dataclass(frozen=True)
