@@ -13,7 +13,7 @@ CHANNELS_LAST, CHANNELS_FIRST, VECTOR, SCALAR_ROWS = (7, 15, 3), (4, 12, 10), (5
 SHAPES = pytest.mark.parametrize("shape", [CHANNELS_LAST, CHANNELS_FIRST, VECTOR, SCALAR_ROWS])
 
 
-def build(shape: tuple[int, ...], seed: int = 0) -> QNetwork:
+def build(shape: tuple[int, ...], seed: int = 0, white: float = 255) -> QNetwork:
     return QNetwork(
         shape,
         4,
@@ -22,6 +22,7 @@ def build(shape: tuple[int, ...], seed: int = 0) -> QNetwork:
         strides=(1, 2),
         hidden_sizes=(9,),
         embedding_size=16,
+        white=white,
         generator=np.random.default_rng(seed),
     )
 
@@ -80,6 +81,17 @@ def test_images_are_bytes_scaled_to_one_and_convolved(shape: tuple[int, ...]) ->
     images = observations.permute(0, 3, 1, 2) if shape == CHANNELS_LAST else observations
     expected = torch.stack([by_hand(network, image) for image in images])
     np.testing.assert_allclose(h.detach(), expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_that_are_no_bytes_are_not_scaled() -> None:
+    bytes_, floats = build(CHANNELS_FIRST), build(CHANNELS_FIRST, white=1)
+    observations = observe(CHANNELS_FIRST)
+    for one, other in zip(bytes_(observations), floats(observations / 255), strict=True):
+        torch.testing.assert_close(one, other)
+    bytes_(observations)[0].sum().backward()
+    floats(observations / 255)[0].sum().backward()
+    for one, other in zip(bytes_.parameters(), floats.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
 
 
 def test_both_layouts_of_an_image_mean_the_same() -> None:

@@ -35,6 +35,7 @@ def small_network(generator: np.random.Generator) -> QNetwork:
         strides=(),
         hidden_sizes=(),
         embedding_size=EMBEDDING_SIZE,
+        white=1,
         generator=generator,
     )
     with torch.no_grad():

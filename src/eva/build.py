@@ -132,6 +132,7 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
         strides=network.strides,
         hidden_sizes=network.hidden_sizes,
         embedding_size=network.embedding_size,
+        white=255 if spec.observation_dtype == np.uint8 else 1,
         generator=generator,
     )
 

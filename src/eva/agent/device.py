@@ -1,4 +1,4 @@
-"""The way from the host to the device, and from bytes to floats."""
+"""The way from the host to the device."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-WHITE = 255
-"""The byte that is 1.0 to the network."""
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:

@@ -11,7 +11,6 @@ import torch
 import zstandard
 from torch import Tensor
 
-from eva.agent.device import WHITE
 from eva.types import Bools, Ints, Observations, State
 
 _BLACK = -1  # the place of a frame that is 0 everywhere
@@ -23,7 +22,7 @@ class ObservationStore(Protocol):
     shape: tuple[int, ...]  # of one observation
     dtype: np.dtype[Any]
     memory_format: torch.memory_format  # how the network likes them to lie in memory
-    reads_floats: bool  # whether bytes can be read as the floats that the network makes of them, in one pass
+    reads_floats: bool  # whether bytes can be read as the floats that the network makes of them
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store an observation in the next slot of each of some lanes.
@@ -258,8 +257,6 @@ class StackedObservations:
             torch.index_select(source, 0, indices[i], out=room)
             target[:, i].copy_(room)
         out[is_black] = 0
-        if out.dtype != self.dtype:
-            target.div_(WHITE)
 
     def _room(self, num_frames: int) -> Tensor:
         """Return memory for frames that is allocated once."""

@@ -11,14 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from eva.agent.device import WHITE
-
 
 class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
 
-    Images, (height, width, channels) or (channels, height, width), pass convolutions, bytes divided by 255; vectors
-    pass fully connected layers.
+    Images, (height, width, channels) or (channels, height, width), pass convolutions; vectors pass fully connected
+    layers. Pixels are divided by `white`, by way of the first filters: there are far fewer of these.
 
     Args:
         observation_shape: Of one observation.
@@ -28,6 +26,7 @@ class QNetwork(nn.Module):
         strides: Of each convolution.
         hidden_sizes: Of fully connected layers before the embedding; only for vectors.
         embedding_size: D.
+        white: The pixel that is 1.0 to the network: 255 for bytes; unused for vectors.
         generator: Draws the initial parameters.
     """
 
@@ -41,6 +40,7 @@ class QNetwork(nn.Module):
         strides: Sequence[int],
         hidden_sizes: Sequence[int],
         embedding_size: int,
+        white: float,
         generator: np.random.Generator,
     ) -> None:
         super().__init__()
@@ -59,14 +59,17 @@ class QNetwork(nn.Module):
         # The parameters once more, in order: calling the modules costs more than what small ones compute.
         modules = list(self.torso)
         self._convolutions = [(m.weight, m.bias, m.stride) for m in modules if isinstance(m, nn.Conv2d)]
+        self._white = white
         self._fully_connected = [(m.weight, m.bias) for m in modules if isinstance(m, nn.Linear)]
         self._head = (self.head.weight, self.head.bias)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
         h = self._as_input(observations)
+        divisor = self._white
         for weight, bias, stride in self._convolutions:
-            h = torch.conv2d(h, weight, bias, stride).relu_()
+            h = torch.conv2d(h, weight if divisor == 1 else weight / divisor, bias, stride).relu_()
+            divisor = 1
         h = h.flatten(start_dim=1)
         for weight, bias in self._fully_connected:
             h = functional.linear(h, weight, bias).relu_()
@@ -81,8 +84,7 @@ class QNetwork(nn.Module):
             return observations.float().flatten(start_dim=1)
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
-        pixels = observations.contiguous(memory_format=torch.channels_last)
-        return pixels / WHITE if pixels.dtype == torch.uint8 else pixels.float()  # bytes become float32 in one pass
+        return observations.to(torch.float32, memory_format=torch.channels_last)
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:
