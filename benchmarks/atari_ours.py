@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.atari_memory import pong
 from benchmarks.stopwatch import Stopwatch
+from benchmarks.waiting import as_in_the_command_line
 from eva.runs.loop import interact
 
 
@@ -22,4 +23,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_in_the_command_line("benchmarks.atari_ours")
     main()

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from benchmarks.atari_memory import pong
 from benchmarks.step_parts import as_input, plain_update
+from benchmarks.waiting import as_in_the_command_line
 from eva.agent.eva import EVAAgent
 from eva.experiments.alternating import microseconds
 from eva.runs.loop import interact
@@ -94,4 +95,5 @@ class AdjusterClock:
 
 
 if __name__ == "__main__":
+    as_in_the_command_line("benchmarks.atari_parts")
     main()

@@ -12,7 +12,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import eva
-from eva.cli import main
+from eva.cli import WAITING, main
 from eva.config import Config
 from eva.runs.names import EPISODE_COLUMNS, METRICS
 
@@ -72,6 +72,15 @@ def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
     for name in ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors"):
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
+
+
+def test_threads_are_told_to_wait_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, expected in ((None, WAITING["GOMP_SPINCOUNT"]), ("7", "7")):
+        monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+        if said is not None:
+            monkeypatch.setenv("GOMP_SPINCOUNT", said)
+        assert main(["--version"]) == 0
+        assert os.environ["GOMP_SPINCOUNT"] == expected
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,8 +100,14 @@ class Report:
     """Folder for the report; by default the one given, or that the runs have in common if several are."""
 
 
+WAITING = {"GOMP_SPINCOUNT": "5000"}
+"""How torch's threads wait for work: awake for microseconds instead of milliseconds, since whoever is awake slows the
+one at work on the same core. It is read when torch is loaded; what the user says comes first."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    os.environ.update(WAITING | os.environ)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules of the user's, beside which the command is run
     command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
