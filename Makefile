@@ -38,7 +38,7 @@ browser:  ## what the inspector's page is tested in
 	  || echo "no browser: the tests of the inspector's page will fail; install chromium"
 
 MAZE := $(DEMO)/weight-0.4/seed-0
-PONG := runs/pong
+PONG := runs/pong/weight-0.4/seed-0
 
 screenshots: $(STAMP) browser  ## the inspector's pictures in docs/images/, from finished runs: MAZE=RUN PONG=RUN
 	$(BIN)/python -m docs.generate_screenshots "$(MAZE)" "$(PONG)"
