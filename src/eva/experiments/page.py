@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from eva.experiments.definition import OURS, Experiment, Judgement, Table
-from eva.experiments.words import plain
+from eva.experiments.words import commit, machine, plain
 from eva.report.reading import RunRecord
 
 _BOOTSTRAP = (
@@ -78,8 +78,8 @@ def origin(runs: Sequence[RunRecord]) -> dict[str, Any]:
         "seeds": sorted({run.seed for run in runs}),
         "transitions": sum(run.transitions for run in runs),
         "hours": plain(sum(seconds) / 3600),
-        "commits": _counted(_commit, runs),
-        "machines": _counted(_machine, runs),
+        "commits": _counted(commit, runs),
+        "machines": _counted(machine, runs),
         "torch": _counted(lambda each: str(each.get("versions", {}).get("torch")), runs),
         "dates": sorted({str(each.get("started"))[:10] for run in runs for each in run.provenances}),
     }
@@ -206,16 +206,6 @@ def _origin(told: Mapping[str, Any]) -> list[str]:
         for name in ("commits", "machines", "torch")
     ]
     return lines
-
-
-def _commit(provenance: Mapping[str, Any]) -> str:
-    commit = str(provenance.get("commit"))[:12]
-    return f"{commit}, with uncommitted changes" if provenance.get("dirty") else commit
-
-
-def _machine(provenance: Mapping[str, Any]) -> str:
-    machine, device = provenance.get("machine", {}), str(provenance.get("device", "cpu"))
-    return f"{machine.get('processor')}, {machine.get('cores')} cores" + f", {device}" * (device != "cpu")
 
 
 def _counted(thing: Callable[[Mapping[str, Any]], str], runs: Sequence[RunRecord]) -> dict[str, int]:

@@ -66,12 +66,21 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
 
 def measured_by(provenance: Mapping[str, Any]) -> str:
     """Return where something was measured that is no run."""
-    machine, versions = provenance["machine"], provenance["versions"]
-    commit = str(provenance["commit"])[:12] + ", with uncommitted changes" * bool(provenance["dirty"])
     return (
-        f"commit {commit}; {machine['processor']}, {machine['cores']} cores; torch {versions['torch']}; "
+        f"commit {commit(provenance)}; {machine(provenance)}; torch {provenance['versions']['torch']}; "
         f"{str(provenance['started'])[:10]}"
     )
+
+
+def commit(provenance: Mapping[str, Any]) -> str:
+    """Return which code it was."""
+    return str(provenance.get("commit"))[:12] + ", with uncommitted changes" * bool(provenance.get("dirty"))
+
+
+def machine(provenance: Mapping[str, Any]) -> str:
+    """Return what it ran on."""
+    host, device = provenance.get("machine", {}), str(provenance.get("device", "cpu"))
+    return f"{host.get('processor')}, {host.get('cores')} cores" + f", {device}" * (device != "cpu")
 
 
 def plain(content: Any) -> Any:
