@@ -54,6 +54,9 @@ class Sweep:
     """Of atari-55: runs for each game and variant; the paper has 3."""
 
 
+_PLACES = ("runs_dir", "results_dir")
+
+
 @dataclass(frozen=True)
 class _Work:
     """What is asked for.
@@ -99,18 +102,26 @@ def _check(asked: Sweep) -> None:
     for name, least in smallest.items():
         number = getattr(asked, name)
         if number is not None and number < least:
-            raise UserError(f"--{name.replace('_', '-')} is {number}, but must be at least {least}.")
+            raise UserError(f"{_flag(name)} is {number}, but must be at least {least}.")
     for name in ("gpu_share", "steps_per_second", "node_memory"):
         number = getattr(asked, name)
         if number is not None and number <= 0:
-            raise UserError(f"--{name.replace('_', '-')} is {number:g}, but must be above 0.")
-    if asked.executor == "local" and (asked.address is not None or asked.gpu_share != Sweep.gpu_share):
+            raise UserError(f"{_flag(name)} is {number:g}, but must be above 0.")
+    if asked.executor == "local" and _given(asked, "address", "gpu_share"):
         raise UserError("--address and --gpu-share are for a Ray cluster: add --executor ray.")
     if asked.executor == "ray" and asked.jobs is not None:
         raise UserError("--jobs is for the executor local, and Ray counts cores itself: leave it out.")
-    of_a_plan = ("steps_per_second", "node_cores", "node_memory")
-    if not asked.plan and any(getattr(asked, name) != getattr(Sweep, name) for name in of_a_plan):
+    if not asked.plan and _given(asked, "steps_per_second", "node_cores", "node_memory"):
         raise UserError("--steps-per-second, --node-cores and --node-memory are for --plan: add it, or leave them out.")
+
+
+def _given(asked: Sweep, *names: str) -> list[str]:
+    """Return which of some options are not what they are by default."""
+    return [name for name in names if getattr(asked, name) != getattr(Sweep, name)]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _work(asked: Sweep, what: str) -> _Work:
@@ -119,9 +130,9 @@ def _work(asked: Sweep, what: str) -> _Work:
     if path.suffix == ".toml" or path.is_file():
         from eva.runs.grid import read_grid
 
-        if (asked.games, asked.frames, asked.seeds) != (None, None, None):
+        if _given(asked, "games", "frames", "seeds"):
             raise UserError("--games, --frames and --seeds are for atari-55 alone: write them into the file.")
-        if (asked.runs_dir, asked.results_dir) != (Sweep.runs_dir, Sweep.results_dir):
+        if _given(asked, *_PLACES):
             raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)
         jobs = [replace(job, command=("eva", "sweep", what)) for job in grid.jobs]
@@ -131,9 +142,7 @@ def _work(asked: Sweep, what: str) -> _Work:
 
     chosen = experiment(what, asked.games, asked.frames, asked.seeds)
     jobs = jobs_to_make(chosen, Places(asked.runs_dir, asked.results_dir, quick=False))
-    places = {"--runs-dir": asked.runs_dir, "--results-dir": asked.results_dir}
-    usual = {"--runs-dir": Sweep.runs_dir, "--results-dir": Sweep.results_dir}
-    elsewhere = [word for flag, place in places.items() if place != usual[flag] for word in (flag, str(place))]
+    elsewhere = [word for name in _given(asked, *_PLACES) for word in (_flag(name), str(getattr(asked, name)))]
     return _Work(chosen.name, asked.runs_dir, jobs, shlex.join([*chosen.command, *elsewhere]))
 
 
