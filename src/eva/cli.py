@@ -107,7 +107,8 @@ one at work on the same core. It is read when torch is loaded; what the user say
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    os.environ.update(WAITING | os.environ)
+    for name, value in WAITING.items():
+        os.environ.setdefault(name, value)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules of the user's, beside which the command is run
     command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]

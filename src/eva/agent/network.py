@@ -66,10 +66,9 @@ class QNetwork(nn.Module):
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
         h = self._as_input(observations)
-        divisor = self._white
-        for weight, bias, stride in self._convolutions:
-            h = torch.conv2d(h, weight if divisor == 1 else weight / divisor, bias, stride).relu_()
-            divisor = 1
+        for i, (weight, bias, stride) in enumerate(self._convolutions):
+            filters = weight / self._white if i == 0 else weight
+            h = torch.conv2d(h, filters, bias, stride).relu_()
         h = h.flatten(start_dim=1)
         for weight, bias in self._fully_connected:
             h = functional.linear(h, weight, bias).relu_()
