@@ -48,7 +48,7 @@ def test_effects(gain: Estimate, expected: str) -> None:
 def test_none_of_several_reaches_a_bound() -> None:
     low, perhaps, high = Estimate(0, -1, 0.5), Estimate(0, -1, 2), Estimate(2, 1, 3)
     assert are_all_below([low, low], 1.0) == "holds"
-    assert are_all_below([low, perhaps], 1.0) == "holds in part"
+    assert are_all_below([low, perhaps], 1.0) == "undecided"
     assert are_all_below([low, high], 1.0) == "does not hold"
 
 
@@ -148,6 +148,9 @@ def test_memory_choices(tmp_path: Path) -> None:
         "'T = 5' is worse",
         "'plan every step' is better",
     ]
+    of_numbers, of_readings = (finding["measured"] for finding in summary["findings"][:2])
+    assert f"{100 - 5 / len(choices.NUMBERS):.3g}% interval" in of_numbers, "the more comparisons, the wider"
+    assert f"{100 - 5 / len(choices.READINGS):.3g}% interval" in of_readings
     page = (tmp_path / "memory-choices" / "README.md").read_text()
     assert "c0ffeec0ffee; a processor, 2 cores; torch 2.13.0; 2026-01-02" in page
 

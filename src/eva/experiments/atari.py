@@ -128,25 +128,25 @@ _CLAIMS = (
         "Fig. 3",
         "EVA improves the learning speed as well as the final performance level.",
         "Of the mean and the median human-normalised score over games: holds if both are above DQN's, at the end and "
-        "on average over training, beyond doubt; in part if so by the estimates, or of one of the two.",
+        "on average over training, beyond doubt; in part if one of the four is.",
     ),
     Claim(
         "Fig. 3",
         "EVA achieves the end performance of the baseline in 40 million frames.",
         "Of the mean and the median human-normalised score over games: holds if both curves reach DQN's end within 20% "
-        "of its frames, beyond doubt; in part if they do by the estimates, or one does.",
+        "of its frames, beyond doubt; in part if one does.",
     ),
     Claim(
         "Fig. 7",
         "EVA significantly outperforms Double DQN in early stages of training, but achieves a lower final score.",
         "Of the median human-normalised score: holds if EVA is above Double DQN on average over the first quarter, and "
-        "below it at the end, both beyond doubt; in part if so by the estimates, or one of the two.",
+        "below it at the end, both beyond doubt; in part if one of the two.",
     ),
     Claim(
         "Fig. 7",
         "Double DQN with prioritised replay achieves higher performance than either approach in isolation.",
         "Of the final median human-normalised score: holds if it is above EVA's and Double DQN's beyond doubt; in part "
-        "if so by the estimates, or of one of the two.",
+        "if above one of the two.",
     ),
 )
 FULL = experiment(Scope())

@@ -101,7 +101,7 @@ def _occasions_table(evidence: Evidence, played: Mapping[float, FloatArray]) -> 
         for weight, returns in played.items()
         for occasion, steps in enumerate(_steps(evidence))
     ]
-    return Table("On every occasion, all episodes: DQN goes on swinging.", ["", "each seed"], rows)
+    return Table("On every occasion, all episodes.", ["", "each seed"], rows)
 
 
 def _steps(evidence: Evidence) -> list[int]:

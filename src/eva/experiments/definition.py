@@ -13,7 +13,7 @@ from eva.runs.jobs import Job
 if TYPE_CHECKING:
     from eva.experiments.evidence import Evidence
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not judged"]
+Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not judged"]
 
 
 OURS = "ours"
@@ -27,7 +27,7 @@ class Claim:
     Attributes:
         where: In the paper, or OURS.
         text: One sentence, in the paper's own words where possible.
-        rule: When it holds, and when in part; decided before the runs were made.
+        rule: When it holds, and when in part.
     """
 
     where: str

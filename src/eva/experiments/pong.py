@@ -126,8 +126,8 @@ EXPERIMENT = Experiment(
         Claim(
             OURS,
             "The Atari agent learns Pong, with and without EVA.",
-            f"Holds if both runs end above the published score of random play, {RANDOM}, beyond doubt; in part if so "
-            "by the estimates, or one does.",
+            f"Holds if both runs end above the published score of random play, {RANDOM}, beyond doubt; in part if one "
+            "does.",
         ),
     ),
     arms=arms,

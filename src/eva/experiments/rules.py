@@ -1,7 +1,8 @@
 """When a claim holds (P86).
 
-It holds if the estimate agrees with it and the 95% interval excludes the contrary ("beyond doubt"); it holds in part if
-only the estimate agrees, or one half of the claim holds; else it does not hold.
+A claim holds if the 95% interval excludes the contrary ("beyond doubt"), and does not hold if the interval excludes the
+claim. What the interval leaves open is undecided. A claim with two halves, or with a weaker form, holds in part if only
+one half does, or the weaker form.
 """
 
 from __future__ import annotations
@@ -24,33 +25,48 @@ Effect = Literal["better", "worse", "no difference", "undecided"]
 
 def is_above(gain: Estimate, bound: float = 0.0) -> Verdict:
     """Judge that a gain is above a bound."""
-    return _verdict(gain.low > bound, gain.value > bound)
+    return _verdict(gain.low > bound, gain.high <= bound)
 
 
 def is_below(gain: Estimate, bound: float = 0.0) -> Verdict:
     """Judge that a gain is below a bound."""
-    return _verdict(gain.high < bound, gain.value < bound)
+    return _verdict(gain.high < bound, gain.low >= bound)
 
 
-def suffices(data_share: Estimate) -> Verdict:
-    """Judge that slightly more than half of the data suffices; in part if less than all of it does."""
-    return _verdict(data_share.high <= SLIGHTLY_MORE_THAN_HALF, data_share.value < 1)
+def suffices(data_share: Estimate, data_saved: Estimate) -> Verdict:
+    """Judge that slightly more than half of the data suffices; in part if surely less than the baseline needs."""
+    if data_saved.low > 0:
+        return "holds" if data_share.high <= SLIGHTLY_MORE_THAN_HALF else "holds in part"
+    return _verdict(False, data_saved.high <= 0 or data_share.low > SLIGHTLY_MORE_THAN_HALF)
 
 
-def rises(steps: Sequence[Estimate], upper_half: Estimate) -> Verdict:
-    """Judge that more is better: at every step by the estimate, and over the upper half beyond doubt."""
-    return _verdict(upper_half.low > 0 and all(step.value > 0 for step in steps), upper_half.value > 0)
+def rises(steps: Sequence[Estimate], stretches: Sequence[Estimate]) -> Verdict:
+    """Judge that more is better: by the estimate at every step, and over every stretch beyond doubt."""
+    if any(stretch.high <= 0 for stretch in stretches):
+        return "does not hold"
+    surely = [stretch.low > 0 for stretch in stretches]
+    if all(surely) and all(step.value > 0 for step in steps):
+        return "holds"
+    return "holds in part" if any(surely) else "undecided"
 
 
-def saturates(gain: Estimate, further: Estimate) -> Verdict:
-    """Judge that there is a gain up to a point, and from there on hardly any."""
-    no_more = further.value < SATURATED * gain.value
-    return _verdict(gain.low > 0 and further.low <= 0 and no_more, gain.value > 0 and no_more)
+def saturates(gain: Estimate, excesses: Sequence[Estimate]) -> Verdict:
+    """Judge that there is a gain up to a point, and nowhere else much more.
+
+    Args:
+        gain: Up to that point.
+        excesses: What others have above it, less the share of the gain that counts as saturated.
+    """
+    if gain.high <= 0 or any(excess.low > 0 for excess in excesses):
+        return "does not hold"
+    if gain.low <= 0:
+        return "undecided"
+    return "holds" if all(excess.high < 0 for excess in excesses) else "holds in part"
 
 
 def are_all_below(gains: Sequence[Estimate], bound: float) -> Verdict:
     """Judge that none of several gains reaches a bound."""
-    return _verdict(all(gain.high < bound for gain in gains), all(gain.value < bound for gain in gains))
+    return _verdict(all(gain.high < bound for gain in gains), any(gain.low >= bound for gain in gains))
 
 
 def effect(gain: Estimate, margin: float) -> Effect:
@@ -64,8 +80,13 @@ def effect(gain: Estimate, margin: float) -> Effect:
 
 def both(first: Verdict, second: Verdict) -> Verdict:
     """Judge a claim of two halves."""
-    return _verdict(first == second == "holds", "does not hold" not in (first, second) or "holds" in (first, second))
+    halves = {first, second}
+    if halves == {"holds"}:
+        return "holds"
+    if halves & {"holds", "holds in part"}:
+        return "holds in part"
+    return _verdict(False, "does not hold" in halves)
 
 
-def _verdict(beyond_doubt: bool, by_the_estimate: bool) -> Verdict:
-    return "holds" if beyond_doubt else "holds in part" if by_the_estimate else "does not hold"
+def _verdict(excludes_the_contrary: bool, excludes_the_claim: bool) -> Verdict:
+    return "holds" if excludes_the_contrary else "does not hold" if excludes_the_claim else "undecided"

@@ -107,13 +107,13 @@ EXPERIMENT = Experiment(
         Claim(
             "Fig. 4",
             "With the n-step trace computation, EVA is significantly worse than the baseline.",
-            "Of the final return: holds if n-step is below DQN beyond doubt; in part if the estimate is.",
+            "Of the final return: holds if n-step is below DQN beyond doubt.",
         ),
         Claim(
             "Fig. 4",
             "The standard trace computation is as good as, if not better than, kernel-based RL.",
             "Of the final return: holds if trajectory-centric planning is beyond doubt not below kernel-based RL by 5% "
-            "of the optimal return; in part if so by the estimate.",
+            "of the optimal return.",
         ),
         Claim(
             "Section 5.2",

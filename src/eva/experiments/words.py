@@ -8,6 +8,7 @@ from typing import Any
 
 from eva.experiments.definition import Table
 from eva.experiments.rules import effect
+from eva.report.aggregate import CONFIDENCE
 from eva.report.curves import FINAL_SHARE, Task
 from eva.report.measures import Comparison, Estimate, Measures
 from eva.report.verdict import number
@@ -25,9 +26,9 @@ def brief_gain(gain: Estimate) -> str:
     return _with_interval(gain, _signed)
 
 
-def gained(gain: Estimate) -> str:
+def gained(gain: Estimate, confidence: float = CONFIDENCE) -> str:
     """Return a difference with its interval, for a sentence."""
-    return _with_interval(gain, _signed, "95% interval ")
+    return _with_interval(gain, _signed, f"{100 * confidence:.3g}% interval ")
 
 
 def times(ratio: Estimate) -> str:
@@ -125,7 +126,9 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
 
 
 def _with_interval(estimate: Estimate, form: Callable[[float], str], introduction: str = "") -> str:
-    if estimate.low == -math.inf:
+    if math.isnan(estimate.value):
+        return "no value"
+    if estimate.low == -math.inf and estimate.high == math.inf:
         return f"{form(estimate.value)} (one seed: no interval)"
     return f"{form(estimate.value)} ({introduction}{form(estimate.low)} to {form(estimate.high)})"
 

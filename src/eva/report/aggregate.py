@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[FloatArray, np.random.Generator], FloatArray]
 
 RESAMPLES = 2_000
-LEVELS = (0.025, 0.975)  # of a 95% interval
+CONFIDENCE = 0.95
 
 
 def resampled_means(values: FloatArray, generator: np.random.Generator) -> FloatArray:
@@ -29,7 +29,8 @@ def resampled_means(values: FloatArray, generator: np.random.Generator) -> Float
 
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the 95% bootstrap interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
-    low, high = np.quantile(resampled_means(values, np.random.default_rng(0)), LEVELS, axis=0)
+    levels = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
+    low, high = np.quantile(resampled_means(values, np.random.default_rng(0)), levels, axis=0)
     return low, high
 
 
@@ -88,10 +89,10 @@ def resample(
     return np.stack([np.asarray(statistic(*(draw(arm, generator) for arm in arms))) for _ in rounds])
 
 
-def interval(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the 95% percentile interval over the first axis; its ends are samples, so that they may be infinite."""
-    low = np.quantile(samples, LEVELS[0], axis=0, method="lower")
-    high = np.quantile(samples, LEVELS[1], axis=0, method="higher")
+def interval(samples: FloatArray, confidence: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
+    """Return the percentile interval over the first axis; its ends are samples, so that they may be infinite."""
+    low = np.quantile(samples, (1 - confidence) / 2, axis=0, method="lower")
+    high = np.quantile(samples, (1 + confidence) / 2, axis=0, method="higher")
     return low, high
 
 

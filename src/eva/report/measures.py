@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eva.report.aggregate import FloatArray, interval, resample, resampled_means
-from eva.report.curves import WINDOW_SHARE, Task, Variant, curve, final_return
+from eva.report.aggregate import CONFIDENCE, FloatArray, interval, resample, resampled_means
+from eva.report.curves import FINAL_SHARE, WINDOW_SHARE, Task, Variant, curve, final_return
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,30 @@ class Comparison:
         final_gain: What its final return is above the baseline's.
         area_gain: What its mean over training is above the baseline's.
         data_share: Transitions until its mean learning curve first reaches the baseline's final return, divided by the
-            length of the baseline's training; infinite if it never does. The curve counts from its first full window
-            on: before, a few lucky episodes are all there is.
+            length of the baseline's training; infinite if it never does. The curve counts from when exploration has
+            decayed: before, random play may be as good as what is learned.
+        data_saved: What the baseline's own curve needs to get there, less that.
         num_reached: Seeds whose own learning curve reaches the baseline's final return.
     """
 
     final_gain: Estimate
     area_gain: Estimate
     data_share: Estimate
+    data_saved: Estimate
     num_reached: int
 
 
-def estimate(statistic: Callable[..., FloatArray], *arms: FloatArray) -> Estimate:
+def estimate(statistic: Callable[..., FloatArray], *arms: FloatArray, confidence: float = CONFIDENCE) -> Estimate:
     """Return a statistic of means over seeds, and its bootstrap interval; each arm is resampled for itself.
 
     Args:
         statistic: From arrays of means (n, ...), one for each arm, to the n values (n,).
         arms: A row for each seed, (seeds, ...).
+        confidence: Of the interval.
     """
     generator = np.random.default_rng(0)
     samples = statistic(*(resampled_means(arm, generator) for arm in arms))
-    return _estimate(float(statistic(*(arm.mean(axis=0)[None] for arm in arms))[0]), samples, arms)
+    return _estimate(float(statistic(*(arm.mean(axis=0)[None] for arm in arms))[0]), samples, arms, confidence)
 
 
 def aggregate_estimate(statistic: Callable[..., float], *arms: FloatArray) -> Estimate:
@@ -85,9 +88,9 @@ def stratified_mean(values: FloatArray) -> Estimate:
     return estimate(lambda *means: np.mean(means, axis=0), *values.T)
 
 
-def difference(first: FloatArray, second: FloatArray) -> Estimate:
+def difference(first: FloatArray, second: FloatArray, confidence: float = CONFIDENCE) -> Estimate:
     """Return by how much the first mean over seeds is above the second."""
-    return estimate(np.subtract, first, second)
+    return estimate(np.subtract, first, second, confidence=confidence)
 
 
 def measure(task: Task, variant: Variant) -> Measures:
@@ -104,19 +107,40 @@ def measure(task: Task, variant: Variant) -> Measures:
 
 def compare(task: Task, variant: Variant, baseline: Variant) -> Comparison:
     """Compare a variant with a baseline; one that is compared with itself tells when it reaches its own end."""
-    targets, length = final_returns(baseline), baseline.runs[0].planned
-    grid = task.grid[task.grid >= WINDOW_SHARE * length]
-    curves = np.stack([curve(run, grid) for run in variant.runs])
+    length = baseline.runs[0].planned
+    begin = max(WINDOW_SHARE * length, *(_end_of_exploration(each) for each in (variant, baseline)))
+    grid = task.grid[task.grid >= min(begin, task.grid[-1])]
 
-    def data_share(curves: FloatArray, targets: FloatArray) -> FloatArray:
-        return first_reached(curves, targets, grid) / length
+    def drawn_together(variant: Variant) -> FloatArray:
+        """Return what each seed has: its curve, area and final return, (seeds, G + 2)."""
+        curves = [curve(run, grid) for run in variant.runs]
+        return np.column_stack([curves, areas_under(variant, task), final_returns(variant)])
+
+    def reached(mine: FloatArray, target: FloatArray) -> FloatArray:
+        return first_reached(mine[:, :-2], target[:, -1], grid) / length
+
+    def saved(mine: FloatArray, theirs: FloatArray) -> FloatArray:
+        needed, taken = reached(mine, theirs), reached(theirs, theirs)
+        return np.subtract(taken, needed, out=np.zeros_like(taken), where=np.isfinite(taken) | np.isfinite(needed))
+
+    arms = [drawn_together(each) for each in dict.fromkeys((variant, baseline))]  # one, if they are the same
+
+    def estimated(statistic: Callable[[FloatArray, FloatArray], FloatArray]) -> Estimate:
+        return estimate(lambda *means: statistic(means[0], means[-1]), *arms)
 
     return Comparison(
-        final_gain=difference(final_returns(variant), targets),
-        area_gain=difference(areas_under(variant, task), areas_under(baseline, task)),
-        data_share=estimate(data_share, curves, targets),
-        num_reached=int(np.isfinite(data_share(curves, np.full(len(curves), targets.mean()))).sum()),
+        final_gain=estimated(lambda mine, theirs: mine[:, -1] - theirs[:, -1]),
+        area_gain=estimated(lambda mine, theirs: mine[:, -2] - theirs[:, -2]),
+        data_share=estimated(reached),
+        data_saved=estimated(saved),
+        num_reached=int(np.isfinite(reached(arms[0], arms[-1].mean(axis=0)[None])).sum()),
     )
+
+
+def late_change(variant: Variant) -> Estimate:
+    """Return by how much the learning curve changes over the last fifth of training, mean over seeds."""
+    ends = [curve(run, (1 - FINAL_SHARE * np.array([1.0, 0.0])) * run.transitions) for run in variant.runs]
+    return mean(np.diff(ends)[:, 0])
 
 
 def final_returns(variant: Variant) -> FloatArray:
@@ -132,12 +156,20 @@ def areas_under(variant: Variant, task: Task) -> FloatArray:
 
 def first_reached(curves: FloatArray, targets: FloatArray, grid: FloatArray) -> FloatArray:
     """Return where on the grid each curve first reaches its target, infinite if it never does: (n, G), (n,) -> (n,)."""
-    reached = curves >= targets[:, None]  # false where there is no value
+    rounding = 1e-9 * np.abs(targets)  # a curve that is flat reaches its own mean
+    reached = curves >= (targets - rounding)[:, None]  # false where there is no value
     return np.where(reached.any(axis=1), grid[reached.argmax(axis=1)], np.inf)
 
 
-def _estimate(value: float, samples: FloatArray, arms: Sequence[FloatArray]) -> Estimate:
+def _end_of_exploration(variant: Variant) -> float:
+    """Return the transitions after which epsilon no longer decays."""
+    return float(variant.runs[0].config.get("exploration", {}).get("epsilon_decay_transitions", 0))
+
+
+def _estimate(
+    value: float, samples: FloatArray, arms: Sequence[FloatArray], confidence: float = CONFIDENCE
+) -> Estimate:
     if min(map(len, arms)) < 2:
         return Estimate(value, -np.inf, np.inf)
-    low, high = interval(samples)
+    low, high = interval(samples, confidence)
     return Estimate(value, float(low), float(high))
