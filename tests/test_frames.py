@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from torch import Tensor
 
-import eva.memory
+import eva.machine
 from eva.agent.eva import EVAAgent
 from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
 from eva.agent.replay import ReplayBuffer
 from eva.build import build_agent
 from eva.config import Config
 from eva.errors import UserError
-from eva.memory import COMPRESSION, bytes_per_observation
+from eva.machine import COMPRESSION, bytes_per_observation
 from eva.runs.checkpoint import Checkpoint, CheckpointStore
 from eva.runs.records import RunDirectory
 from eva.runs.state import pack, unpack
@@ -349,13 +349,13 @@ def test_the_bytes_of_an_observation(make_frames: Any) -> None:
 
 
 def test_a_memory_that_does_not_fit_is_refused_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eva.memory, "free_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr(eva.machine, "free_memory", lambda: 2 * 10**9)
     spec = EnvironmentSpec(4, 6, ATARI, BYTES, num_stacked=4)
     config = tiny(4, replay={"replay_capacity": 500_000, "frames": "raw"}, network={"embedding_size": 256})
     with pytest.raises(UserError, match=r"needs 4\.1 GB.* or less, or choose --replay.frames compressed\.$"):
         build_agent(config, spec)
     compressed = tiny(4, replay={"replay_capacity": 500_000, "frames": "compressed"}, network={"embedding_size": 256})
     assert build_agent(compressed, spec).replay.observations_at(np.empty(0, np.int64)).shape == (0, *ATARI)
-    monkeypatch.setattr(eva.memory, "free_memory", lambda: 10**9)
+    monkeypatch.setattr(eva.machine, "free_memory", lambda: 10**9)
     with pytest.raises(UserError, match=r"needs 1\.3 GB.* or less\.$"):
         build_agent(compressed, spec)

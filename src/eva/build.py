@@ -27,7 +27,7 @@ from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.memory import check_memory
+from eva.machine import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
 from eva.variants import bytes_per_slot, index, observation_store, remembered_values, trace
 

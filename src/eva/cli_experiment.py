@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from eva.errors import UserError
+from eva.machine import num_cores
 
 
 @dataclass(frozen=True)
@@ -59,4 +59,4 @@ def run(asked: Experiment) -> None:
         if asked.list:
             print(list_runs(each, places))
         else:
-            print(run_experiment(each, places, asked.jobs or len(os.sched_getaffinity(0))))
+            print(run_experiment(each, places, asked.jobs or num_cores()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import tyro
 
 from eva.errors import UserError
+from eva.machine import num_cores
 
 if TYPE_CHECKING:
     from eva.runs.jobs import Executor, Job
@@ -153,4 +153,4 @@ def _executor(asked: Sweep, title: str) -> Executor:
         return RayExecutor(title, address=asked.address, num_retries=asked.retries, gpu_share=asked.gpu_share)
     from eva.runs.executor import LocalExecutor
 
-    return LocalExecutor(asked.jobs or len(os.sched_getaffinity(0)), title, num_retries=asked.retries)
+    return LocalExecutor(asked.jobs or num_cores(), title, num_retries=asked.retries)

@@ -22,7 +22,7 @@ from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig, ReplayConfig
-from eva.memory import bytes_per_observation
+from eva.machine import bytes_per_observation
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories
 
 _LARGE = 1 << 23  # numbers: a memory of so many no longer fits into a processor's cache

@@ -215,7 +215,7 @@ def _refuse_foreign(path: Path, there: Any, here: Any, name: str = "") -> None:
             _refuse_foreign(path, there.get(key), here.get(key), f"{name}.{key}" if name else key)
     elif there != here:
         differing = f"{name or 'identity'} is {there!s:.80} there, {here!s:.80} here"
-        raise UserError(f"{path} is of another run ({differing}): choose another --out.")
+        raise UserError(f"{path} is of another run ({differing}): choose another directory.")
 
 
 def _write(directory: Path, checkpoint: Checkpoint) -> None:

@@ -21,6 +21,7 @@ from eva.agent.eva import EVAAgent
 from eva.config import NOT_IDENTITY, Config
 from eva.errors import BusyError, UserError
 from eva.files import drafting, locked, refusing_kindly, write_whole
+from eva.machine import num_cores
 from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
 from eva.runs.state import pack
@@ -55,7 +56,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
         lock = locked(self.path / ".lock")
         if lock is None:
-            raise BusyError(f"another process is training in {self.path}: wait for it or choose another --out.")
+            raise BusyError(f"another process is training in {self.path}: wait for it or choose another directory.")
         self._lock = lock
         with refusing_kindly(self.path):
             for path in self.path.iterdir():
@@ -218,30 +219,32 @@ def with_threads(config: Config, path: Path) -> Config:
         threads = Config.from_json((path / "config.json").read_text()).run.threads
     except (OSError, UnicodeDecodeError, UserError):  # no run there, or one that will be refused
         threads = 0
-    return replace(config, run=replace(config.run, threads=threads or len(os.sched_getaffinity(0))))
+    return replace(config, run=replace(config.run, threads=threads or num_cores()))
 
 
 def _refuse_foreign(path: Path, config: Config) -> None:
     """Refuse a path that is in use for anything but this run."""
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file: choose a directory for --out.")
+        raise UserError(f"{path} is a file: choose a directory.")
     with refusing_kindly(path):
         names = [entry.name for entry in path.iterdir()] if path.exists() else []
         if all(name == ".lock" or _DRAFT.fullmatch(name) for name in names):
             return
         if not (path / "config.json").exists():
-            raise UserError(f"{path} is not empty and holds no run: choose another --out.")
+            raise UserError(f"{path} is not empty and holds no run: choose another directory.")
         text = (path / "config.json").read_text(errors="replace")
     try:
         there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
     except UserError as error:
         reason = str(error).rstrip(".")
-        raise UserError(f"cannot read {path / 'config.json'} ({reason}): restore it or choose another --out.") from None
+        raise UserError(
+            f"cannot read {path / 'config.json'} ({reason}): restore it or choose another directory."
+        ) from None
     differing = [name for name in here if here[name] != there[name] and name not in NOT_IDENTITY]
     if differing:
         name = differing[0]
         raise UserError(
-            f"{path} holds another run ({name} is {there[name]} there, {here[name]} here): choose another --out."
+            f"{path} holds another run ({name} is {there[name]} there, {here[name]} here): choose another directory."
         )
 
 

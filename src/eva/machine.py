@@ -1,4 +1,4 @@
-"""How much memory there is, and what does not fit into it."""
+"""What the machine has for us: cores, and memory that things may not fit into."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from eva.errors import UserError
 COMPRESSION = 5  # times smaller than raw are compressed frames of the worst of 55 games (docs/performance.md)
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")  # of Linux's control groups
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+
+
+def num_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # not Linux
 
 
 def check_memory(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eva.memory import free_memory
+from eva.machine import free_memory
 
 GIB = 1024**3
 
