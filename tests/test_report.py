@@ -200,6 +200,19 @@ def test_verdict_without_a_finished_episode(tmp_path: Path) -> None:
     assert judge(tmp_path).startswith("No episode has finished")
 
 
+def test_a_run_without_a_late_episode_is_not_denied(tmp_path: Path) -> None:
+    ends(tmp_path, 0.4, [0.5])
+    write_run(tmp_path / "silent", [])
+    assert judge(tmp_path).endswith(": no DQN run has finished an episode in its last 20% to compare with.")
+
+
+def test_a_seed_counts_once(tmp_path: Path) -> None:
+    ends(tmp_path / "here", 0.0, [0.5, 0.6])
+    ends(tmp_path / "there", 0.0, [0.5])
+    assert "DQN ends at 0.55 (0.50 to 0.60) over 2 seeds" in judge(tmp_path)
+    assert "a seed occurs more than once; of each, one run counts." in write_report([tmp_path]).html.read_text()
+
+
 def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> None:
     ends(tmp_path, 0.0, [0.5, 0.6])
     path = write_run(tmp_path / "late", [(10, 99.0)], seed=7, state="running", done=10)

@@ -52,8 +52,10 @@ class Variant:
 
     @property
     def counted(self) -> tuple[RunRecord, ...]:
-        """The runs that enter means and bands: the finished ones, or all while none has finished."""
-        return tuple(run for run in self.runs if run.finished) or self.runs
+        """The runs that enter means and bands: the finished ones, or all while none has finished, one for each seed."""
+        chosen = [run for run in self.runs if run.finished] or self.runs
+        firsts = {run.seed: run for run in reversed(chosen)}
+        return tuple(sorted(firsts.values(), key=lambda run: run.seed))
 
     @property
     def finals(self) -> list[float]:

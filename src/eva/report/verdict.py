@@ -21,7 +21,7 @@ def verdict(variants: Sequence[Variant], optimum: float | None) -> str:
     ends = ", ".join(f"{_name(v)} {'ends ' if v is ordered[0] else ''}at {_end(v.finals)}" for v in ordered)
     best = "" if optimum is None else f", optimum {number(optimum)}"
     so_far = "" if all(run.finished for v in judged for run in v.counted) else "So far, with unfinished runs: "
-    return f"{so_far}{ends} over {_seeds(ordered)}{best}: {_conclusion(candidates, baselines)}."
+    return f"{so_far}{ends} over {_seeds(ordered)}{best}: {_conclusion(variants, candidates, baselines)}."
 
 
 def caveats(tasks: Sequence[Task]) -> list[str]:
@@ -58,7 +58,7 @@ def _variant_caveats(name: str, variant: Variant) -> list[str]:
         effect = "shown as they stand" if len(unfinished) == len(variant.runs) else "shown, but not in mean and band"
         notes.append(f"{name}: unfinished runs, {effect}: {seeds}.")
     if len({run.seed for run in variant.runs}) < len(variant.runs):
-        notes.append(f"{name}: a seed occurs more than once, so the runs are not independent.")
+        notes.append(f"{name}: a seed occurs more than once; of each, one run counts.")
     if len(variant.finals) < len(variant.counted):
         notes.append(f"{name}: a run without an episode in its last {FINAL_SHARE:.0%} is not in the mean.")
     return notes
@@ -80,11 +80,14 @@ def _seeds(variants: Sequence[Variant]) -> str:
     return f"{counts[0]} seed{'s' * (counts[0] > 1)}{' each' * (len(counts) > 1)}"
 
 
-def _conclusion(candidates: Sequence[Variant], baselines: Sequence[Variant]) -> str:
-    if not candidates:
-        return "no EVA run to compare with"
+def _conclusion(all_variants: Sequence[Variant], candidates: Sequence[Variant], baselines: Sequence[Variant]) -> str:
+    for kind, judged in (("EVA", candidates), ("DQN", baselines)):
+        if not judged and any(variant.kind == kind for variant in all_variants):
+            return f"no {kind} run has finished an episode in its last {FINAL_SHARE:.0%} to compare with"
+        if not judged:
+            return f"no {kind} run to compare with"
     if len(baselines) != 1:
-        return "no DQN run to compare with" if not baselines else "more than one DQN, so no single comparison"
+        return "more than one DQN, so no single comparison"
     findings = [_comparison(candidate, baselines[0]) for candidate in candidates]
     if len(set(findings)) == 1:
         return f"{'each ' * (len(candidates) > 1)}EVA {findings[0]}"
