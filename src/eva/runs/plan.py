@@ -1,4 +1,4 @@
-"""What a sweep will cost, from measured speeds: runs, hours and memory, on few and many machines."""
+"""What a sweep will cost, from measured speeds: runs, time and memory, on few and many machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eva.ids import ATARI_ID, MAZE_ID
 from eva.runs.jobs import Job, read_status
 from eva.runs.needs import need
 from eva.runs.survey import last_speed
-from eva.runs.tables import aligned
+from eva.runs.tables import aligned, duration
 
 NUM_NODES = (1, 8, 64)
 _MEASURED = {(MAZE_ID, False): 444.0, (MAZE_ID, True): 370.0, (ATARI_ID, False): 149.0, (ATARI_ID, True): 133.0}
@@ -52,7 +52,7 @@ def plan(jobs: Sequence[Job], node: Node, steps_per_second: float | None = None)
         return counted
     kinds = sorted({_kind(job.config) for job in left})
     speeds = {kind: _speed(kind, jobs, steps_per_second) for kind in kinds}
-    hours = [steps[job] / speeds[_kind(job.config)].steps_per_second / 3600 for job in left]
+    seconds = [steps[job] / speeds[_kind(job.config)].steps_per_second for job in left]
     needs = [need(job.config) for job in left]
     num_cpus, gigabytes = max(each.num_cpus for each in needs), max(each.memory_bytes for each in needs) / 1e9
     at_a_time = min(node.num_cores // num_cpus, int(node.memory_gb / gigabytes))
@@ -64,22 +64,22 @@ def plan(jobs: Sequence[Job], node: Node, steps_per_second: float | None = None)
     told = [
         counted,
         *(f"{_words(kind)}: {speed.steps_per_second:g} steps/s ({speed.source})" for kind, speed in speeds.items()),
-        f"one run: up to {max(hours):,.1f} hours, {num_cpus} CPU and {gigabytes:.1f} GB; "
+        f"one run: up to {duration(max(seconds))}, {num_cpus} CPU and {gigabytes:.1f} GB; "
         f"one node: {node.num_cores} cores, {node.memory_gb:g} GB",
         "",
     ]
-    rows = [_row(num_nodes, at_a_time, hours, gigabytes) for num_nodes in NUM_NODES]
-    return "\n".join([*told, aligned(["nodes", "runs at a time", "hours", "days", "GB on each node"], rows)])
+    rows = [_row(num_nodes, at_a_time, seconds, gigabytes) for num_nodes in NUM_NODES]
+    return "\n".join([*told, aligned(["nodes", "runs at a time", "time", "GB on each node"], rows)])
 
 
-def _row(num_nodes: int, at_a_time: int, hours: Sequence[float], gigabytes: float) -> list[str]:
+def _row(num_nodes: int, at_a_time: int, seconds: Sequence[float], gigabytes: float) -> list[str]:
     """Return what so many nodes take for it, each with so many runs at a time."""
-    num_slots = min(len(hours), num_nodes * at_a_time)
+    num_slots = min(len(seconds), num_nodes * at_a_time)
     ends = [0.0] * num_slots
-    for each in hours:  # to whoever is free first
+    for each in seconds:  # to whoever is free first
         heapq.heapreplace(ends, ends[0] + each)
     on_each_node = gigabytes * -(-num_slots // num_nodes)
-    return [str(num_nodes), str(num_slots), f"{max(ends):,.1f}", f"{max(ends) / 24:,.1f}", f"{on_each_node:,.0f}"]
+    return [str(num_nodes), str(num_slots), duration(max(ends)), f"{on_each_node:,.0f}"]
 
 
 def _kind(config: Config) -> tuple[str, bool]:
