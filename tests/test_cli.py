@@ -159,9 +159,10 @@ def test_the_configuration_of_a_variant_finds_the_variants_run(capsys: pytest.Ca
     assert len(list(Path("runs").iterdir())) == 1
 
 
-def test_train_any_gymnasium_environment() -> None:
+@pytest.mark.parametrize("flag", ["--env", "--environment.id"])
+def test_train_any_gymnasium_environment(flag: str) -> None:
     flags = ["--steps", "300", "--learner.learning-starts-transitions", "100", "--environment.num-environments", "2"]
-    assert main(["train", "--env", "CartPole-v1", *flags]) == 0
+    assert main(["train", flag, "CartPole-v1", *flags]) == 0
     (run,) = Path("runs").glob("CartPole-v1-*/weight-0.4/seed-0")
     assert len((run / "episodes.csv").read_text().splitlines()) > 5
 
@@ -180,6 +181,7 @@ def test_train_any_gymnasium_environment() -> None:
         (["smoke", "--maze.num-coins", "59"], "between 1 and 58 coins"),
         (["smoke", "--maze.layout", "maps/none.txt"], "none.txt"),
         (["smoke", "--env", "CartPol-v1"], "did you mean 'CartPole-v1'?"),
+        (["--env", "CartPole-v1", "--environment.id", "Acrobot-v1"], "--env and --environment.id are the same"),
         (["--env", "Pendulum-v1"], "discrete"),
         (["--env", "Blackjack-v1"], "an image or a vector"),
         (["smoke", "--network.filter-sizes", "9", "9"], "convolutions do not fit"),

@@ -143,6 +143,8 @@ def _train(arguments: list[str]) -> None:
     asked = _parse(Train, arguments, Train(base))
     if asked.preset is not None and asked.config_file is not None:
         raise UserError("a preset and --config are two places to start from: give one of them.")
+    if asked.env is not None and _value_of("--environment.id", arguments) is not None:
+        raise UserError("--env and --environment.id are the same: give one of them.")
     config = asked.config
     if asked.env is not None:
         config = replace(config, environment=replace(config.environment, id=asked.env))
@@ -169,8 +171,9 @@ def _train(arguments: list[str]) -> None:
 
 def _base(asked: Train) -> Config:
     """Return the configuration that the flags change."""
-    if asked.preset is None and asked.env is not None:
-        return for_environment(asked.env)
+    environment_id = asked.config.environment.id if asked.env is None else asked.env
+    if asked.preset is None and environment_id != Config().environment.id:
+        return for_environment(environment_id)
     default = "maze-1-coin" if asked.game is None else "atari"
     return preset(default if asked.preset is None else asked.preset)
 
@@ -231,6 +234,9 @@ def _report(arguments: list[str]) -> None:
 
 
 def _presets(arguments: list[str]) -> None:
+    if arguments in (["-h"], ["--help"]):
+        print("usage: eva presets\n\nList the named configurations.")
+        return
     if arguments:
         raise UserError("eva presets takes no arguments.")
     for name, (config, description) in DESCRIPTIONS.items():
