@@ -1,4 +1,5 @@
-# `make demo` and `make test` need nothing but python3 and make: they set up .venv themselves.
+# `make demo` and `make test` need nothing but python3 and make: they set up .venv themselves. The inspector's page is tested
+# in Chromium, which root installs; other users have it installed for them.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -38,7 +38,7 @@ config = replace(
     learner=replace(config.learner, learning_starts_transitions=100, learning_rate=2e-3),
     exploration=replace(config.exploration, epsilon_decay_transitions=2_000),
 )
-run = "runs/corridor"
+run = "runs/long-corridor"
 eva.train(config, run)
 for played in eva.evaluate(run, weights=[0.0, 0.4], num_episodes=10):
     print(f"weight {played.nonparametric_weight}: mean return {played.episode_returns.mean():.2f}")

@@ -49,7 +49,7 @@ def test_own_environment(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in printed] == ["weight 0.0", "weight 0.4"]
     returns = [float(line.split()[-1]) for line in printed]
     assert max(returns) > 0.8, "it learned to walk to the end"
-    assert (tmp_path / "runs" / "corridor" / "policy.safetensors").exists()
+    assert (tmp_path / "runs" / "long-corridor" / "policy.safetensors").exists()
 
 
 def test_own_dqn_as_a_command(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eva.runs.evaluate import evaluate
     from eva.runs.loading import load_run
     from eva.runs.loop import interact, train
+    from eva.runs.stopping import StoppedError
     from eva.types import EnvironmentSpec, Explanation, StepOutcome
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ _HOMES = {
     "eva.runs.evaluate": ["evaluate"],
     "eva.runs.loading": ["load_run"],
     "eva.runs.loop": ["interact", "train"],
+    "eva.runs.stopping": ["StoppedError"],
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -40,6 +42,7 @@ __all__ = [
     "EphemeralValueAdjuster",
     "Explanation",
     "StepOutcome",
+    "StoppedError",
     "UserError",
     "__version__",
     "build_agent",

@@ -94,6 +94,10 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         path: Its directory.
         stream: Where progress goes; by default standard error.
         restart: Discard what is there of this run and begin anew.
+
+    Raises:
+        StoppedError: By Ctrl-C or SIGTERM, after a checkpoint.
+        UserError: For what the user can mend.
     """
     stream = stream or sys.stderr
     path = Path(path)
