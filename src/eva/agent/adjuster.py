@@ -44,8 +44,7 @@ class EphemeralValueAdjuster:
 
     Before each action, `adjust` shifts the network's values by what was planned for states like the present one.
     After it, and before the present state is stored (P22), `plan` refreshes those plans when they are due. In a loop
-    of your own, `observe` plans and stores; `episode_starts` tells, (E,), for which environments the next state that
-    is stored begins an episode. Where a method takes arrays, it takes NumPy's or tensors.
+    of your own, `observe` plans and stores. Where a method takes arrays, it takes NumPy's or tensors.
 
     Args:
         memory: The replay buffer that is searched.
@@ -73,7 +72,6 @@ class EphemeralValueAdjuster:
         self._discount = discount
         self._plan_period_steps = plan_period_steps
         self._plan_at_episode_start = plan_at_episode_start
-        self.episode_starts: Bools = np.ones(len(memory.lane_counts), np.bool_)
         self._num_rounds = 0
         self._rounds: dict[int, _Round] = {}
 
@@ -101,19 +99,19 @@ class EphemeralValueAdjuster:
                 q_eva[mine] = mix(q_theta[mine], q_np, nonparametric_weight)
         return q_eva
 
-    def plan(self, embeddings: Array, episode_starts: Bools) -> None:
+    def plan(self, embeddings: Array, episode_starts: Bools | None = None) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.
 
         While there is nothing to plan over, the clock stands still (P30).
 
         Args:
             embeddings: Of the present states, (E, D).
-            episode_starts: Whether each is its episode's first, (E,).
+            episode_starts: Whether each is its episode's first, (E,); by default none is.
         """
         if self.memory.num_complete == 0:
             return
-        due = np.full(len(episode_starts), self.num_steps % self._plan_period_steps == 0)
-        if self._plan_at_episode_start:
+        due = np.full(len(embeddings), self.num_steps % self._plan_period_steps == 0)
+        if self._plan_at_episode_start and episode_starts is not None:
             due |= episode_starts
         self.num_steps += 1
         if not due.any():
@@ -140,7 +138,7 @@ class EphemeralValueAdjuster:
             truncated: (E,); a termination on the same step counts instead (P50).
             last_embeddings: Of the states after the action, (E, D); needed where truncated.
         """
-        self.plan(embeddings, self.episode_starts)
+        self.plan(embeddings, self.memory.episode_starts)
         self.store(embeddings, actions, rewards, terminated, truncated, last_embeddings)
 
     def store(
@@ -162,12 +160,6 @@ class EphemeralValueAdjuster:
         self.memory.append(None, actions, rewards, discounts, terminated, self._tensor(embeddings))
         if last_embeddings is not None and len(lanes) > 0:
             self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
-        self.episode_starts = terminated | truncated
-
-    def cut_episodes(self) -> None:
-        """End all running episodes in the states that were stored last: whatever is stored next begins new ones."""
-        self.memory.cut()
-        self.episode_starts = np.ones_like(self.episode_starts)
 
     def explain(
         self,
@@ -206,7 +198,6 @@ class EphemeralValueAdjuster:
         return {
             "num_steps": self.num_steps,
             "num_rounds": self._num_rounds,
-            "episode_starts": self.episode_starts,
             "search": self.memory.index.get_search_state(),
             "value_buffers": {str(i): buffer.get_state() for i, buffer in enumerate(self.value_buffers)},
             "rounds": {
@@ -218,7 +209,6 @@ class EphemeralValueAdjuster:
     def set_state(self, state: State) -> None:
         """Continue from there."""
         self.num_steps, self._num_rounds = state["num_steps"], state["num_rounds"]
-        self.episode_starts = state["episode_starts"]
         self.memory.index.set_search_state(state["search"])
         for i, buffer in enumerate(self.value_buffers):
             buffer.set_state(state["value_buffers"][str(i)])

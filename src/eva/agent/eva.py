@@ -43,7 +43,6 @@ class EVAAgent:
         nonparametric_weight: The weight of Q_NP, and its annealing. While it is 0 the adjuster is not called.
         generator: Draws the learner's batches.
         device: The network's.
-        num_environments: E.
         discount: gamma.
         batch_size: B.
         learning_starts_transitions: No updates before.
@@ -62,7 +61,6 @@ class EVAAgent:
         generator: np.random.Generator,
         device: torch.device,
         *,
-        num_environments: int,
         discount: float,
         batch_size: int,
         learning_starts_transitions: int,
@@ -87,7 +85,6 @@ class EVAAgent:
         self._update_period_steps = update_period_steps
         self._adjust_when_full = adjust_when_full
         self._clip_rewards = clip_rewards
-        self._episode_starts: Bools = np.ones(num_environments, np.bool_)  # the adjuster's own goes by its `store`
         self._decision: _Decision | None = None
 
     @property
@@ -121,9 +118,8 @@ class EVAAgent:
 
     def observe(self, outcome: StepOutcome) -> None:
         """Plan, store what came of the last actions, and learn: the rest of Algorithm 1's inner loop."""
-        decision = self.plan()  # P22: before this state is stored
+        decision = self.plan(self.replay.episode_starts)  # P22: before this state is stored
         self._store(decision, outcome)
-        self._episode_starts = outcome.terminated | outcome.truncated
         self.num_steps += 1
         self.transitions += len(outcome.rewards)
         if self._is_learning and self.num_steps % self._update_period_steps == 0:
@@ -133,14 +129,13 @@ class EVAAgent:
             if update.absolute_errors is not None:
                 self.replay.prioritise(slots, update.absolute_errors)
 
-    def plan(self) -> _Decision:
+    def plan(self, episode_starts: Bools | None = None) -> _Decision:
         """Plan for the states that were just acted in, if it is due; alone, it changes neither memory nor network."""
         decision, self._decision = self._decision, None
         if decision is None:
             raise RuntimeError("call act before observe or plan")
         if self.weight > 0:
-            self.adjuster.plan(decision.embeddings, self._episode_starts)
-        self._episode_starts = np.zeros_like(self._episode_starts)
+            self.adjuster.plan(decision.embeddings, episode_starts)
         return decision
 
     @torch.no_grad()
@@ -167,7 +162,6 @@ class EVAAgent:
             "sampling": self.generator.bit_generator.state,
             "num_steps": self.num_steps,
             "transitions": self.transitions,
-            "episode_starts": self._episode_starts,
             "means": self.means.get_state(),
             "largest_value": self.largest_value,
         }
@@ -180,17 +174,15 @@ class EVAAgent:
         self.exploration.generator.bit_generator.state = state["exploration"]
         self.generator.bit_generator.state = state["sampling"]
         self.num_steps, self.transitions = state["num_steps"], state["transitions"]
-        self._episode_starts = state["episode_starts"]
         self.means.set_state(state["means"])
         self.largest_value = state["largest_value"]
 
     @torch.no_grad()
     def cut_episodes(self, observations: Observations) -> None:
         """End all running episodes as truncated in the states `observations`, (E, ...); new ones begin."""
-        (running,) = (~self._episode_starts).nonzero()
+        (running,) = (~self.replay.episode_starts).nonzero()
         if len(running) > 0:
             self._close(running, observations[running])
-        self._episode_starts = np.ones_like(self._episode_starts)
 
     def metrics(self) -> dict[str, float]:
         """Return where the agent stands, and the means of what it did since the last call."""

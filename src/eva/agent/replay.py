@@ -85,6 +85,12 @@ class ReplayBuffer:
         """Whether every lane has been filled once."""
         return bool((self.lane_counts >= self.lane_capacity).all())
 
+    @property
+    def episode_starts(self) -> Bools:
+        """Whether each environment's next state begins an episode, (E,): the last one has ended, or there is none."""
+        starts: Bools = self.kinds[self._newest(self._lanes)] != STEP
+        return starts
+
     def append(
         self,
         observations: Observations | None,
@@ -118,8 +124,7 @@ class ReplayBuffer:
 
     def cut(self) -> None:
         """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
-        newest = self._slots(self._lanes, self.lane_counts - 1)
-        self.kinds[newest[self.kinds[newest] == STEP]] = CLOSING
+        self.kinds[self._newest(self._lanes)[~self.episode_starts]] = CLOSING
 
     def get_state(self) -> State:
         """Return the whole memory by name; what is not here follows from it."""
@@ -140,7 +145,7 @@ class ReplayBuffer:
         self.store.set_state(state)
         for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
             np.copyto(getattr(self, name), state[name])
-        newest = self._slots(self._lanes, self.lane_counts - 1)
+        newest = self._newest(self._lanes)
         complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
         complete[newest] = self.kinds[newest] == TERMINATION
         self.num_complete = int(complete.sum())
@@ -151,7 +156,7 @@ class ReplayBuffer:
     def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
         """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
         counts = self.lane_counts[lanes]
-        newest, slots = self._slots(lanes, counts - 1), self._slots(lanes, counts)
+        newest, slots = self._newest(lanes), self._slots(lanes, counts)
         continues = self.kinds[newest] == STEP
         self._set_complete(newest[continues])
         self.num_complete -= int(self.complete[slots].sum())
@@ -162,6 +167,9 @@ class ReplayBuffer:
             self.priorities.remove(slots)
         self.lane_counts[lanes] = counts + 1
         return slots
+
+    def _newest(self, lanes: Ints) -> Ints:
+        return self._slots(lanes, self.lane_counts[lanes] - 1)
 
     def _slots(self, lanes: Ints, counts: Ints) -> Ints:
         return lanes * self.lane_capacity + counts % self.lane_capacity

@@ -142,7 +142,7 @@ class EVADQN(DQN):
         if packed is not None and self._remembers:
             self._restore(unpack(*packed))
         if truncate_last_traj:
-            self.adjuster.cut_episodes()
+            self.adjuster.memory.cut()
 
     def _setup_model(self) -> None:
         if isinstance(self.observation_space, spaces.Dict):
@@ -164,7 +164,7 @@ class EVADQN(DQN):
         if self._decision is not None:  # a callback stopped the last call before what came of it was stored
             self._decision = self._last_obs = None
         if reset_num_timesteps or self._last_obs is None:  # then the environments are reset, amid their episodes (P101)
-            self.adjuster.cut_episodes()
+            self.adjuster.memory.cut()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
 
     def _sample_action(
@@ -202,7 +202,7 @@ class EVADQN(DQN):
                 last_observations[i] = infos[i].get("terminal_observation", last_observations[i])
             last = self._look(last_observations)[1] if truncated.any() else None
             if decision.weight > 0:
-                self.adjuster.plan(decision.embeddings, self.adjuster.episode_starts)  # P22: before it is stored
+                self.adjuster.plan(decision.embeddings, self.adjuster.memory.episode_starts)  # P22: before it is stored
             self.adjuster.store(decision.embeddings, buffer_action, reward, dones & ~truncated, truncated, last)
         super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
