@@ -181,16 +181,15 @@ class EphemeralValueAdjuster:
         buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
         q = _on_host(q_theta)
         query = self._tensor(embedding)[None]
-        recall = buffer.read(query)
-        told = recall if num_neighbours is None else buffer.read(query, num_neighbours)
-        if recall is None or told is None:
+        recall = buffer.read(query, num_neighbours)
+        if recall is None:
             return Explanation(q, None, q, nonparametric_weight, ())
         return Explanation(
             q_theta=q,
             q_np=recall.q_np[0],
             q_eva=mix(q, recall.q_np[0], nonparametric_weight),
             nonparametric_weight=nonparametric_weight,
-            neighbours=tuple(self._neighbours(buffer, told)),
+            neighbours=tuple(self._neighbours(buffer, recall)),
         )
 
     def get_state(self) -> State:

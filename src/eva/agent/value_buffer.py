@@ -95,16 +95,17 @@ class ValueBuffer:
             return None
         return self._mean(self.index.nearest(embeddings, self.num_neighbours))
 
-    def read(self, embeddings: Tensor, num_neighbours: int | None = None) -> Recall | None:
+    def read(self, embeddings: Tensor, num_told: int | None = None) -> Recall | None:
         """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24).
 
-        With `num_neighbours` it is that many instead, or all entries if there are fewer.
+        It tells of these K, or of `num_told`, or of all if there are fewer.
         """
-        if len(self) < self.num_neighbours:
+        k = self.num_neighbours
+        if len(self) < k:
             return None
-        num = self.num_neighbours if num_neighbours is None else min(num_neighbours, len(self))
-        entries, squared_distances = self.index.search(embeddings, num)
-        return Recall(self._mean(entries), entries, squared_distances)
+        told = slice(k if num_told is None else num_told)
+        entries, squared_distances = self.index.search(embeddings, min(max(k, told.stop), len(self)))
+        return Recall(self._mean(entries[:, :k]), entries[:, told], squared_distances[:, told])
 
     def _mean(self, entries: Ints) -> Floats:
         mean: Floats = self.values[np.sort(entries, axis=1)].mean(axis=1)  # sorted: the same bits in whatever order
