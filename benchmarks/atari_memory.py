@@ -42,9 +42,8 @@ def fill(agent: EVAAgent, environment: VectorEnvironment, replay_capacity: int) 
         observations, actions, outcome = played[number % NUM_PLAYED]
         h = embeddings[number % NUM_PLAYED]
         noise = torch.from_numpy(generator.standard_normal(h.shape, np.float32))
-        discounts = np.where(outcome.terminated, 0.0, 0.99)
         agent.replay.append(
-            observations, actions, outcome.rewards, discounts, outcome.terminated, (h * (1 + NOISE * noise)).relu_()
+            observations, actions, outcome.rewards, outcome.terminated, (h * (1 + NOISE * noise)).relu_()
         )
     agent.transitions = num_steps * environment.spec.num_environments
 

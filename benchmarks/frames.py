@@ -110,7 +110,7 @@ def empty(kind: str, capacity: int) -> ReplayBuffer:
     """Return a memory for stacks of four frames."""
     shape, dtype = (4, 84, 84), np.dtype(np.uint8)
     store = StackedObservations(NUM_LANES, capacity // NUM_LANES, shape, dtype, KINDS[kind])
-    return ReplayBuffer(capacity, NUM_LANES, store, EMBEDDING_SIZE, torch.device("cpu"))
+    return ReplayBuffer(capacity, NUM_LANES, store, EMBEDDING_SIZE, 0.99, torch.device("cpu"))
 
 
 def fill(replay: ReplayBuffer, frames: Observations, starts: Bools) -> None:
@@ -121,7 +121,7 @@ def fill(replay: ReplayBuffer, frames: Observations, starts: Bools) -> None:
         now = (first + step) % NUM_FRAMES
         stacks = np.repeat(frames[now][:, None], 4, axis=1)
         terminated = starts[(now + 1) % NUM_FRAMES]
-        replay.append(stacks, nothing.astype(int), nothing, 1.0 - terminated, terminated, embeddings)
+        replay.append(stacks, nothing.astype(int), nothing, terminated, embeddings)
 
 
 def resident_bytes() -> int:

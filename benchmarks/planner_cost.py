@@ -76,7 +76,7 @@ class Bench:
         slots = np.arange(size) % self._size
         noise = NOISE * torch.randn(size, self._embeddings.shape[1], generator=torch.Generator().manual_seed(0))
         state: State = {name: self._play[name][slots] for name in ("actions", "rewards", "discounts", "kinds")}
-        state["observations"] = np.zeros((0, 0), np.uint8)
+        state["observations"] = np.zeros((size, 0), np.uint8)
         state["embeddings"] = self._embeddings[torch.from_numpy(slots)] + noise
         return {**state, "lane_counts": np.array([size]), "born": np.arange(size)}
 
@@ -118,7 +118,7 @@ def parts(bench: Bench) -> dict[str, Once]:
         TRACES["n-step"]: lambda: n_step(trajectories, q_theta),
         TRACES["kbrl"]: lambda: kernel_based_rl(trajectories, q_theta, embeddings, **kernel),
         "value buffer, writing": lambda: buffer.append(*entering),
-        "value buffer, reading": lambda: buffer.read(query),
+        "value buffer, reading": lambda: buffer.average(query),
     }
 
 

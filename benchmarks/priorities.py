@@ -68,7 +68,7 @@ def priorities(size: int) -> Priorities:
 def full_memory(size: int, priorities: Priorities | None) -> ReplayBuffer:
     """Return a memory of one environment, without observations."""
     nothing = WholeObservations(0, (0,), np.dtype(np.uint8))
-    memory = ReplayBuffer(size, 1, nothing, 1, torch.device("cpu"), priorities)
+    memory = ReplayBuffer(size, 1, nothing, 1, 0.99, torch.device("cpu"), priorities)
     state = memory.get_state() | {"kinds": np.full(size, STEP), "lane_counts": np.array([size])}
     if priorities is not None:
         complete = np.arange(size) < size - 1

@@ -119,9 +119,8 @@ def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
             q, _ = network(torch.from_numpy(observations))
         actions = choose(q.argmax(dim=1).numpy(), step * spec.num_environments)
         outcome = environment.step(actions)
-        discounts = np.where(outcome.terminated, 0.0, learning.discount)
         no_embeddings = torch.zeros(spec.num_environments, config.network.embedding_size)
-        replay.append(observations, actions, outcome.rewards, discounts, outcome.terminated, no_embeddings)
+        replay.append(observations, actions, outcome.rewards, outcome.terminated, no_embeddings)
         if outcome.truncated.any():
             (lanes,) = outcome.truncated.nonzero()
             replay.close(lanes, outcome.last_observations[lanes], no_embeddings[lanes])

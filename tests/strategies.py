@@ -136,6 +136,7 @@ class MemoryCase:
             num_environments,
             WholeObservations(capacity, (1,), np.dtype(np.int32)),
             EMBEDDING_SIZE,
+            GAMMA,
             CPU,
             priorities if prioritised else None,
         )
@@ -151,7 +152,7 @@ class MemoryCase:
         actions = self.generator.integers(NUM_ACTIONS, size=len(ends))
         rewards = numbers(self.generator, (len(ends),), coarse=True)
         discounts = np.where(terminated, 0.0, GAMMA)
-        self.replay.append(ids[:, None], actions, rewards, discounts, terminated, torch.tensor(embeddings))
+        self.replay.append(ids[:, None], actions, rewards, terminated, torch.tensor(embeddings))
         for e, moment in enumerate(
             zip(*(x.tolist() for x in (actions, rewards, discounts, terminated, ids, embeddings)), strict=True)
         ):

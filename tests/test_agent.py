@@ -125,11 +125,10 @@ def test_what_is_passed_from_part_to_part() -> None:
     _, planned_for, episode_starts = calls["plan"]
     assert planned_for is h
     assert not episode_starts.any()
-    _, stored, stored_actions, rewards, discounts, terminated, embeddings = calls["append"]
+    _, stored, stored_actions, rewards, terminated, embeddings = calls["append"]
     assert stored is observations
     assert stored_actions.tolist() == [1, 0]
     assert rewards.tolist() == [0.0, 1.0]
-    assert discounts.tolist() == [0.99, 0.99]
     assert not terminated.any()
     assert embeddings is h
 

@@ -65,7 +65,7 @@ class StackCase:
         life = self.life
         shape = (life.num_stacked, *FRAME)
         store = StackedObservations(life.num_environments, life.lane_capacity, shape, BYTES, life.make_frames)
-        return ReplayBuffer(life.num_environments * life.lane_capacity, life.num_environments, store, 1, CPU)
+        return ReplayBuffer(life.num_environments * life.lane_capacity, life.num_environments, store, 1, GAMMA, CPU)
 
     def frame(self) -> list[list[int]]:
         return self.generator.integers(256 if self.generator.random() < 0.8 else 1, size=FRAME).tolist()
@@ -75,8 +75,7 @@ class StackCase:
         reference, lanes, ends = self.reference, range(len(events)), np.array(events)
         terminated, nothing = ends == TERMINATE, np.zeros(len(ends))
         observations = np.array([reference.observation(e) for e in lanes], np.uint8)
-        discounts = np.where(terminated, 0.0, GAMMA)
-        self.replay.append(observations, nothing.astype(int), nothing, discounts, terminated, torch.zeros(len(ends), 1))
+        self.replay.append(observations, nothing.astype(int), nothing, terminated, torch.zeros(len(ends), 1))
         for e in lanes:
             reference.store(e)
             reference.show(e, self.frame())

@@ -52,7 +52,7 @@ class PlannerCase:
     def __init__(self, memory: MemoryCase, config: EVAConfig) -> None:
         self.memory, self.config = memory, config
         self.network = small_network(memory.generator)
-        self.adjuster = build_adjuster(config, memory.replay, self.network.values, self.network, NUM_ACTIONS, 0.99)
+        self.adjuster = build_adjuster(config, memory.replay, self.network.values, self.network, NUM_ACTIONS)
         shared = config.value_buffers == "shared"
         num_buffers = 1 if shared else memory.num_environments
         buffers = [

@@ -39,7 +39,7 @@ def test_it_is_full_when_every_lane_is(case: MemoryCase) -> None:
 
 def test_shares_are_equal_and_rounded_down() -> None:
     """P37."""
-    replay = ReplayBuffer(11, 3, NOTHING, 2, CPU)
+    replay = ReplayBuffer(11, 3, NOTHING, 2, 0.99, CPU)
     assert (replay.lane_capacity, len(replay.kinds), len(replay.embeddings)) == (3, 9, 9)
 
 
@@ -143,9 +143,9 @@ def test_samples_repeat_with_the_generator() -> None:
 @pytest.mark.parametrize("embedding_size", [1, 16, 64])
 def test_the_bytes_of_a_slot(embedding_size: int) -> None:
     num_slots = 12
-    replay = ReplayBuffer(num_slots, 3, NOTHING, embedding_size, CPU)
+    replay = ReplayBuffer(num_slots, 3, NOTHING, embedding_size, 0.99, CPU)
     zeros, h = np.zeros(3, np.int64), torch.zeros(3, embedding_size)
-    replay.append(None, zeros, zeros, zeros, np.ones(3, np.bool_), h)
+    replay.append(None, zeros, zeros, np.ones(3, np.bool_), h)
     replay.search(h, 1)
     parts = [*vars(replay).values(), *vars(replay.index).values()]
     arrays = [x for x in parts if isinstance(x, np.ndarray | torch.Tensor) and x.shape[:1] == (num_slots,)]
@@ -155,10 +155,10 @@ def test_the_bytes_of_a_slot(embedding_size: int) -> None:
 
 
 def test_without_observations_it_still_searches_and_plans() -> None:
-    replay = ReplayBuffer(6, 2, NOTHING, 1, CPU)
+    replay = ReplayBuffer(6, 2, NOTHING, 1, 0.99, CPU)
     for step in range(2):
         embeddings = torch.tensor([[step], [10.0 + step]])
-        replay.append(None, np.array([0, 1]), np.ones(2), np.ones(2), np.zeros(2, np.bool_), embeddings)
+        replay.append(None, np.array([0, 1]), np.ones(2), np.zeros(2, np.bool_), embeddings)
     replay.close(np.array([1]), None, torch.tensor([[12.0]]))
     slots, squared_distances = replay.search(torch.tensor([[11.0]]), 2)
     assert slots.tolist() == [[4, 3]]

@@ -517,7 +517,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence() -> None:
 
 def test_a_memory_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eva.machine.free_memory", lambda: 10_000)
-    with pytest.raises(UserError, match=r"of 300 states .* lower the memory's capacity to \d+ or less"):
+    with pytest.raises(UserError, match=r"of 300 states .* lower its capacity .* to \d+ or less"):
         model(walks())
     model(walks(), DQN_0)  # remembers nothing
 

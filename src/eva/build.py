@@ -13,7 +13,6 @@ from torch import Tensor
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.eva import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
-from eva.agent.frames import WholeObservations
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
 from eva.agent.planner import Planner
@@ -98,13 +97,10 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
             target_period_updates=learner.target_period_updates,
             double=learner.double,
         ),
-        replay,
-        build_adjuster(config.eva, replay, network.values, network, spec.num_actions, learner.discount),
+        build_adjuster(config.eva, replay, network.values, network, spec.num_actions),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
         weight_schedule(config.eva),
         streams["sampling"],
-        device,
-        discount=learner.discount,
         batch_size=learner.batch_size,
         learning_starts_transitions=learner.learning_starts_transitions,
         update_period_steps=learner.update_period_steps,
@@ -149,6 +145,7 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
         spec.num_environments,
         observation_store(replay, spec),
         embedding_size,
+        config.learner.discount,
         device,
         _priorities(replay) if replay.prioritised else None,
         index(replay, embedding_size),
@@ -161,7 +158,6 @@ def build_adjuster(
     values: Callable[[Tensor], Tensor],
     network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
     num_actions: int,
-    discount: float,
     num_environments: int | None = None,
 ) -> EphemeralValueAdjuster:
     """Return the fast system over a memory.
@@ -172,7 +168,6 @@ def build_adjuster(
         values: From embeddings to Q_theta.
         network: From observations to Q_theta and embeddings; needed where remembered values are recomputed (P6).
         num_actions: A.
-        discount: gamma.
         num_environments: That are acted in; if not given, those whose lanes the memory has.
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
@@ -192,7 +187,6 @@ def build_adjuster(
         replay,
         planner,
         [ValueBuffer(capacity, config.num_neighbours, embedding_size, num_actions, device) for _ in range(num_buffers)],
-        discount=discount,
         plan_period_steps=config.plan_period_steps,
         plan_at_episode_start=config.plan_at_episode_start,
     )
@@ -223,20 +217,16 @@ def make_adjuster(
     """
     if config.remembered_values == "recomputed":
         raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
-    replay = ReplayConfig(replay_capacity=memory_capacity)
-    Config(  # refuses what is out of range
+    whole = Config(  # refuses what is out of range
         environment=EnvironmentConfig(num_environments=num_environments),
         network=NetworkConfig(embedding_size=embedding_size),
-        replay=replay,
+        replay=ReplayConfig(replay_capacity=memory_capacity),
         learner=LearnerConfig(discount=discount),
         eva=config,
     )
-    search = index(replay, embedding_size)
-    per_slot = ReplayBuffer.bytes_per_slot(embedding_size, num_environments) + search.BYTES_PER_SKETCH
-    check_memory(memory_capacity, per_slot, capacity="the memory's capacity")
-    nothing, place = WholeObservations(0, (0,), np.dtype(np.uint8)), resolve_device(device)
-    memory = ReplayBuffer(memory_capacity, num_environments, nothing, embedding_size, place, index=search)
-    return build_adjuster(config, memory, values, None, num_actions, discount)
+    spec = EnvironmentSpec(num_environments, num_actions, (0,), np.dtype(np.uint8))  # no observations are kept
+    memory = build_replay(whole, spec, resolve_device(device))
+    return build_adjuster(config, memory, values, None, num_actions)
 
 
 def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float, seed: int) -> EVAAgent:
@@ -244,17 +234,14 @@ def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float,
 
     It shares network and memory with `agent`, begins with an empty value buffer, and is only to `act` and `plan`.
     """
-    network, discount = agent.learner.network, config.learner.discount
+    network = agent.learner.network
     streams = generators(seed)
     return EVAAgent(
         agent.learner,
-        agent.replay,
-        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, discount, 1),
+        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, 1),
         EpsilonGreedy(network.num_actions, LinearSchedule(epsilon, epsilon), streams["exploration"]),
         LinearSchedule(weight, weight),
         streams["sampling"],
-        agent.device,
-        discount=discount,
         batch_size=config.learner.batch_size,
         learning_starts_transitions=0,
         update_period_steps=1,

@@ -24,16 +24,14 @@ def num_cores() -> int:
     return os.cpu_count() or 1  # not Linux
 
 
-def check_memory(
-    num_slots: int, bytes_per_slot: int, other_remedy: str = "", capacity: str = "replay.replay_capacity"
-) -> None:
-    """Refuse a replay buffer that is larger than the free memory; `capacity` is what its size is called."""
+def check_memory(num_slots: int, bytes_per_slot: int, other_remedy: str = "") -> None:
+    """Refuse a replay buffer that is larger than the free memory."""
     need, free = num_slots * bytes_per_slot, free_memory()
     if need > free:
         raise UserError(
             f"a replay buffer of {num_slots:,} states needs {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of "
-            f"memory are free: lower {capacity} to {int(0.8 * free / bytes_per_slot):,} or less"
-            f"{other_remedy}."
+            f"memory are free: lower its capacity (replay.replay_capacity) to {int(0.8 * free / bytes_per_slot):,} or "
+            f"less{other_remedy}."
         )
 
 

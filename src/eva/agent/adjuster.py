@@ -50,7 +50,6 @@ class EphemeralValueAdjuster:
         memory: The replay buffer that is searched.
         planner: Plans over it.
         value_buffers: One shared by all environments, or one for each (P8).
-        discount: gamma of the transitions that `observe` stores.
         plan_period_steps: Plan at the first step and then every so many (P4); the clock runs on across episodes.
         plan_at_episode_start: Plan at each episode's first step too (P23).
     """
@@ -61,7 +60,6 @@ class EphemeralValueAdjuster:
         planner: Planner,
         value_buffers: Sequence[ValueBuffer],
         *,
-        discount: float,
         plan_period_steps: int,
         plan_at_episode_start: bool,
     ) -> None:
@@ -69,7 +67,6 @@ class EphemeralValueAdjuster:
         self.value_buffers = tuple(value_buffers)
         self.num_steps = 0
         self._planner = planner
-        self._discount = discount
         self._plan_period_steps = plan_period_steps
         self._plan_at_episode_start = plan_at_episode_start
         self._num_rounds = 0
@@ -156,8 +153,7 @@ class EphemeralValueAdjuster:
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")
-        discounts = np.where(terminated, 0.0, self._discount)
-        self.memory.append(None, actions, rewards, discounts, terminated, self._tensor(embeddings))
+        self.memory.append(None, actions, rewards, terminated, self._tensor(embeddings))
         if last_embeddings is not None and len(lanes) > 0:
             self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
 

@@ -13,7 +13,6 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.device import to_device
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
-from eva.agent.replay import ReplayBuffer
 from eva.types import Bools, Explanation, Floats, Ints, Observations, State, StepOutcome
 
 
@@ -37,13 +36,10 @@ class EVAAgent:
 
     Args:
         learner: The slow system: Q_theta and its training.
-        replay: The memory that both systems read.
-        adjuster: The fast system.
+        adjuster: The fast system; both systems read its memory.
         exploration: Chooses between greedy and random actions.
         nonparametric_weight: The weight of Q_NP, and its annealing. While it is 0 the adjuster is not called.
         generator: Draws the learner's batches.
-        device: The network's.
-        discount: gamma.
         batch_size: B.
         learning_starts_transitions: No updates before.
         update_period_steps: Agent steps from one update to the next (P17, P27).
@@ -54,14 +50,11 @@ class EVAAgent:
     def __init__(
         self,
         learner: Learner,
-        replay: ReplayBuffer,
         adjuster: EphemeralValueAdjuster,
         exploration: EpsilonGreedy,
         nonparametric_weight: LinearSchedule,
         generator: np.random.Generator,
-        device: torch.device,
         *,
-        discount: float,
         batch_size: int,
         learning_starts_transitions: int,
         update_period_steps: int,
@@ -69,17 +62,16 @@ class EVAAgent:
         clip_rewards: bool,
     ) -> None:
         self.learner = learner
-        self.replay = replay
         self.adjuster = adjuster
+        self.replay = adjuster.memory
         self.exploration = exploration
         self.nonparametric_weight = nonparametric_weight
         self.generator = generator
-        self.device = device
+        self.device = self.replay.embeddings.device
         self.num_steps = 0
         self.transitions = 0
         self.means = RunningMeans()
         self.largest_value = 0.0  # of |Q_theta| over all states acted in
-        self._discount = discount
         self._batch_size = batch_size
         self._learning_starts_transitions = learning_starts_transitions
         self._update_period_steps = update_period_steps
@@ -202,7 +194,6 @@ class EVAAgent:
             decision.observations,
             decision.actions,
             np.clip(outcome.rewards, -1.0, 1.0) if self._clip_rewards else outcome.rewards,
-            np.where(outcome.terminated, 0.0, self._discount),
             outcome.terminated,
             decision.embeddings,
         )

@@ -31,6 +31,7 @@ class ReplayBuffer:
         num_environments: E.
         store: Keeps the observations.
         embedding_size: D.
+        discount: gamma.
         device: Where embeddings live and batches go: the network's device.
         priorities: Of so many slots; None draws uniformly.
         index: How embeddings are searched.
@@ -42,6 +43,7 @@ class ReplayBuffer:
         num_environments: int,
         store: ObservationStore,
         embedding_size: int,
+        discount: float,
         device: torch.device,
         priorities: Priorities | None = None,
         index: Callable[[int, int, torch.device], NeighbourIndex] = NeighbourIndex,
@@ -57,6 +59,7 @@ class ReplayBuffer:
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
         self.priorities = priorities
+        self._discount = discount
         self._lanes = np.arange(num_environments)
         self._device = device
         self._stagings: dict[int, _Staging] = {}
@@ -96,7 +99,6 @@ class ReplayBuffer:
         observations: Observations | None,
         actions: Ints,
         rewards: Floats,
-        discounts: Floats,
         terminated: Bools,
         embeddings: Tensor,
     ) -> None:
@@ -106,14 +108,13 @@ class ReplayBuffer:
             observations: (E, ...), or None where they are not kept (embeddings suffice to search and plan).
             actions: (E,)
             rewards: (E,)
-            discounts: (E,) gamma, or 0 where terminated.
             terminated: (E,)
             embeddings: Of the observations, (E, D).
         """
         slots = self._advance(self._lanes, observations, embeddings)
         self.actions[slots] = actions
         self.rewards[slots] = rewards
-        self.discounts[slots] = discounts
+        self.discounts[slots] = np.where(terminated, 0.0, self._discount)
         self.kinds[slots] = np.where(terminated, TERMINATION, STEP)
         self._set_complete(slots[terminated])
 

@@ -264,7 +264,7 @@ class EVADQN(DQN):
     def _player(self, num_environments: int) -> EphemeralValueAdjuster:
         """Return an adjuster over the same memory with an empty value buffer, which is only to `adjust` and `plan`."""
         head, memory = self._head, self.adjuster.memory
-        return build_adjuster(self.eva, memory, head, None, head.out_features, self.gamma, num_environments)
+        return build_adjuster(self.eva, memory, head, None, head.out_features, num_environments)
 
     def _restore(self, state: State) -> None:
         memory = self.adjuster.memory
