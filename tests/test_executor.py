@@ -22,7 +22,8 @@ from eva.files import locked
 from eva.presets import preset
 from eva.runs import process, worker
 from eva.runs.executor import LocalExecutor, _Processes
-from eva.runs.jobs import Job, Outcome, Play, read_status
+from eva.runs.jobs import Job, Outcome, Play
+from eva.runs.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.worker import work
 from tests.agents import tiny

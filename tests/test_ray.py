@@ -19,8 +19,9 @@ import pytest
 
 from eva.errors import UserError
 from eva.runs.executor import LocalExecutor
-from eva.runs.jobs import Job, Outcome, read_status
+from eva.runs.jobs import Job, Outcome
 from eva.runs.ray_executor import RayExecutor
+from eva.runs.status import read_status
 from eva.runs.worker import work
 from tests.agents import tiny
 

@@ -349,7 +349,9 @@ def test_a_kill_from_outside(tmp_path, tmp_path_factory):
 def test_a_kill_before_anything_is_recorded(tmp_path, tmp_path_factory):
     """What a process leaves that died while it wrote its very first files is taken over."""
     config = run_config(steps=100)
-    for number, names in enumerate([(".lock",), (".lock", ".config.json.123"), ("config.json", ".status.json.123")]):
+    for number, names in enumerate(
+        [(".lock",), (".lock", ".config.json.123"), ("config.json", ".status.json.123", ".played-60000.json.4")]
+    ):
         path = tmp_path / str(number)
         path.mkdir()
         for name in names:

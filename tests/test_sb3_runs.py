@@ -26,7 +26,8 @@ from eva.integrations.sb3 import EVADQN
 from eva.integrations.sb3_network import policy_arguments
 from eva.integrations.sb3_runs import build_model, train
 from eva.report.reading import read_run
-from eva.runs.jobs import Job, read_status
+from eva.runs.jobs import Job
+from eva.runs.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.worker import work
 from eva.schema import from_dict, to_dict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,10 @@ def locked(path: Path) -> IO[str] | None:
             file.close()
             raise
     return file
+
+
+DRAFT = re.compile(r"\..+\.\d+")
+"""The name of what `drafting` leaves if it is killed."""
 
 
 @contextmanager

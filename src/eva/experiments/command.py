@@ -14,7 +14,8 @@ from eva.experiments.quick import quick
 from eva.experiments.records import Records
 from eva.files import refusing_kindly, write_whole
 from eva.runs.executor import LocalExecutor
-from eva.runs.jobs import Job, Outcome, read_status
+from eva.runs.jobs import Job, Outcome
+from eva.runs.status import read_status
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from eva.config import Config
 from eva.errors import UserError
+from eva.runs.status import read_status
 
 EPSILON = 0.05  # of single episodes (P28)
 
@@ -91,23 +92,6 @@ class Job:
             and 0 <= status.step - self.config.steps < self.config.environment.num_environments
             and all((directory / play.file).exists() for play in self.plays)
         )
-
-
-@dataclass(frozen=True)
-class Status:
-    """What status.json says of a run."""
-
-    state: str
-    step: int
-
-
-def read_status(directory: Path) -> Status:
-    """Return how far a run directory has come; where there is none, or a damaged one, that is nowhere."""
-    try:
-        content = json.loads((directory / "status.json").read_text())
-        return Status(str(content["state"]), int(content["step"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Status("absent", 0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
 from eva.config import Config, Device
 from eva.errors import UserError
-from eva.runs.jobs import read_status
+from eva.runs.status import read_status
 
 _REMEDY = "finish the run with 'eva train', or choose another"
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from eva.config import Config
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.runs.jobs import Job, read_status
+from eva.runs.jobs import Job
 from eva.runs.needs import need
+from eva.runs.status import read_status
 from eva.runs.survey import last_speed
 from eva.runs.tables import aligned, duration
 

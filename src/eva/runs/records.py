@@ -20,17 +20,17 @@ from safetensors.numpy import save_file
 from eva.agent.eva import EVAAgent
 from eva.config import NOT_IDENTITY, Config
 from eva.errors import BusyError, UserError
-from eva.files import drafting, locked, refusing_kindly, write_whole
+from eva.files import DRAFT, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
 from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
 from eva.runs.state import pack
+from eva.runs.status import read_status
 from eva.schema import flatten
 from eva.types import State
 
 _GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to, and cut back on resume
 _LEARNED = ("policy.safetensors", "memory.safetensors")
-_DRAFT = re.compile(r"\.[a-z]+\.(json|safetensors)\.\d+")  # what `write_whole` leaves if it is killed
 
 
 class RunDirectory:
@@ -60,7 +60,7 @@ class RunDirectory:
         self._lock = lock
         with refusing_kindly(self.path):
             for path in self.path.iterdir():
-                if _DRAFT.fullmatch(path.name):
+                if DRAFT.fullmatch(path.name):
                     path.unlink()
         return self
 
@@ -72,14 +72,14 @@ class RunDirectory:
                 closing.callback(file.close)
             if self._tensorboard is not None:
                 closing.callback(self._tensorboard.close)
-            if error is not None and self._files and self._read_status().get("state") == "running":
+            if error is not None and self._files and read_status(self.path).state == "running":
                 self._write_status("failed", error=f"{type(error).__name__}: {error}")
 
     @property
     def finished_step(self) -> int | None:
         """How far the run came that is finished here, or None."""
-        status = self._read_status()
-        return int(status["step"]) if status.get("state") == "finished" else None
+        status = read_status(self.path)
+        return status.step if status.state == "finished" else None
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
         """Start the records of the run from its first step."""
@@ -117,7 +117,7 @@ class RunDirectory:
                 file.flush()
                 os.fsync(file.fileno())
             sizes = {name: (self.path / name).stat().st_size for name in _GROWING}
-        return {"sizes": sizes, "seconds": self.seconds, "step": self._read_status().get("step", 0)}
+        return {"sizes": sizes, "seconds": self.seconds, "step": read_status(self.path).step}
 
     def add_episode(self, episode: Episode) -> None:
         """Append a row to episodes.csv."""
@@ -168,10 +168,6 @@ class RunDirectory:
             self._files = {name: (self.path / name).open(mode) for name in _GROWING}
             self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
 
-    def _read_status(self) -> dict[str, Any]:
-        status = self._read_json("status.json")
-        return status if isinstance(status.get("step"), int) else {}
-
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return what a file says, or nothing where it is missing or damaged."""
         try:
@@ -182,7 +178,7 @@ class RunDirectory:
 
     def _write_status(self, state: str, step: float | None = None, **more: str) -> None:
         if step is None:
-            step = self._read_status().get("step", 0)
+            step = read_status(self.path).step
         self._write_json("status.json", {"state": state, "step": step, "steps": self.config.steps, **more})
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
@@ -228,7 +224,7 @@ def _refuse_foreign(path: Path, config: Config) -> None:
         raise UserError(f"{path} is a file: choose a directory.")
     with refusing_kindly(path):
         names = [entry.name for entry in path.iterdir()] if path.exists() else []
-        if all(name == ".lock" or _DRAFT.fullmatch(name) for name in names):
+        if all(name == ".lock" or DRAFT.fullmatch(name) for name in names):
             return
         if not (path / "config.json").exists():
             raise UserError(f"{path} is not empty and holds no run: choose another directory.")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from eva.runs.jobs import Job, read_status
+from eva.runs.jobs import Job
+from eva.runs.status import read_status
 from eva.runs.tables import aligned, duration
 
 State = Literal["running", "waiting", "done", "failed"]

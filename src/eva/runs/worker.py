@@ -18,7 +18,8 @@ from dataclasses import replace
 
 from eva.errors import BusyError, UserError
 from eva.files import write_whole
-from eva.runs.jobs import Job, Play, read_status
+from eva.runs.jobs import Job, Play
+from eva.runs.status import read_status
 from eva.runs.stopping import StoppedError
 
 _PATIENCE_SECONDS = 180.0  # with whoever was at it before: a file server keeps a lost machine's locks for about 90
