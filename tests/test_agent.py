@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from eva.agent.eva import EVAAgent, RunningMeans
+from eva.agent.eva import EVAAgent
+from eva.agent.means import RunningMeans
 from eva.agent.replay import CLOSING, STEP, TERMINATION
 from eva.runs.loop import interact
 from eva.runs.names import METRICS

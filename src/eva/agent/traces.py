@@ -35,7 +35,8 @@ def trajectory_centric_planning(trajectories: Trajectories, q_theta: Floats) -> 
 
 
 def _value_of_action_taken(q_np: Floats, actions: Ints) -> Floats:
-    return np.take_along_axis(q_np, actions[:, None], axis=1)[:, 0]
+    taken: Floats = q_np[np.arange(len(actions)), actions]
+    return taken
 
 
 def _value_of_best_action(q_np: Floats, actions: Ints) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def pack(state: State, path: str = "") -> tuple[dict[str, NDArray[Any]], dict[st
 
 def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> State:
     """Put a state together again."""
-    state = _copied(plain)
+    state = copy.deepcopy(plain)
     for path, array in arrays.items():
         *groups, name = path.split("/")
         inner = state
@@ -40,7 +41,3 @@ def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> State:
             inner = inner[group]
         inner[name] = array
     return state
-
-
-def _copied(tree: dict[str, Any]) -> State:
-    return {name: _copied(value) if isinstance(value, dict) else value for name, value in tree.items()}
