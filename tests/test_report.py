@@ -16,6 +16,7 @@ import pytest
 from eva.errors import UserError
 from eva.report.curves import Variant, curve, final_return, group_tasks
 from eva.report.pages import write_report
+from eva.report.plots import svg
 from eva.report.reading import find_runs
 from eva.report.verdict import caveats, number, verdict
 
@@ -193,6 +194,19 @@ def test_verdict_on_several_variants(tmp_path: Path) -> None:
     assert "weight 0.4 is ahead on every seed; weight 0.9 is behind on every seed." in judge(tmp_path)
     ends(tmp_path, 0.0, [0.1], trace="kbrl")
     assert judge(tmp_path).endswith("more than one DQN, so no single comparison.")
+
+
+def test_many_runs_are_not_drawn_one_by_one(tmp_path: Path) -> None:
+    def num_thin_lines() -> int:
+        return svg(group_tasks(find_runs([tmp_path])), narrow=False).count("stroke-opacity: 0.45")
+
+    ends(tmp_path, 0.0, [0.5] * 6)
+    ends(tmp_path, 0.4, [0.6] * 6)
+    assert num_thin_lines() == 12
+    ends(tmp_path, 0.8, [0.7])
+    assert num_thin_lines() == 0
+    write_run(tmp_path / "late", [(10, 0.5)], seed=7, state="running", done=10)
+    assert num_thin_lines() == 1, "what is unfinished is in no mean"
 
 
 def test_verdict_without_a_finished_episode(tmp_path: Path) -> None:

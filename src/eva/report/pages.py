@@ -98,9 +98,10 @@ def _caption(tasks: Sequence[Task]) -> str:
     optimum = " Dashed: the optimal return, computed exactly." if any(t.optimum is not None for t in tasks) else ""
     dotted = " Dotted: unfinished." if any(not run.finished for task in tasks for run in task.runs) else ""
     return (
-        "Thick: mean over seeds, where every seed has a value. Thin: each seed, at each point the mean return of the "
-        f"episodes that finished in the last {WINDOW_SHARE:.0%} of the planned transitions before it, or of the "
-        f"latest episode if none did; nothing before the first. Band: over seeds, {band}.{dotted}{optimum}"
+        "Thick: mean over seeds, where every seed has a value. Thin: each seed, unless there are many. A seed's curve "
+        f"is at each point the mean return of the episodes that finished in the last {WINDOW_SHARE:.0%} of the planned "
+        "transitions before it, or of the latest episode if none did; nothing before the first. "
+        f"Band: over seeds, {band}.{dotted}{optimum}"
     )
 
 

@@ -49,6 +49,7 @@ STYLE: dict[Any, Any] = {
     "path.simplify": True,
 }
 FULL_COLUMNS = 3
+MOST_RUNS = 12  # of a panel that are drawn one by one; more would hide the means
 FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches, the last two on the safe side
 
 
@@ -216,6 +217,7 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
     width = NARROW_WIDTH if narrow else FULL_WIDTH
     panel_height = 2.9 if narrow else {1: 4.0, 2: 3.3}.get(columns, 2.7)
     numbers = series_numbers(tasks)
+    shows_runs = max(len(task.runs) for task in tasks) <= MOST_RUNS
     labels = [_wrap(label, width - LEGEND_LINE) for label in numbers]
     legend_columns = max(1, int(width / (CHARACTER * max(map(len, numbers)) + LEGEND_LINE)))
     legend_rows = math.ceil(len(labels) / legend_columns) * max(label.count("\n") + 1 for label in labels)
@@ -224,7 +226,7 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
     FigureCanvasAgg(figure)
     for index, task in enumerate(tasks):
         axes = figure.add_subplot(rows, columns, index + 1)
-        _draw_task(axes, task, numbers)
+        _draw_task(axes, task, numbers, shows_runs)
         if len(tasks) > 1:
             axes.set_title(_wrap(task.name, 0.85 * width / columns), loc="left", fontsize="medium", fontweight="bold")
         if index % columns == 0:
@@ -242,9 +244,9 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
     return figure
 
 
-def _draw_task(axes: Axes, task: Task, numbers: dict[str, int]) -> None:
+def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool) -> None:
     for variant in task.variants:
-        _draw_variant(axes, task, variant, numbers[variant.label])
+        _draw_variant(axes, task, variant, numbers[variant.label], shows_runs)
     if task.optimum is not None:
         _draw_level(axes, f"optimal return {number(task.optimum)}", task.optimum)
     axes.margins(y=0.08)
@@ -269,10 +271,12 @@ def _draw_level(axes: Axes, name: str, value: float) -> None:
     )
 
 
-def _draw_variant(axes: Axes, task: Task, variant: Variant, series: int) -> None:
+def _draw_variant(axes: Axes, task: Task, variant: Variant, series: int, shows_runs: bool) -> None:
     grid, band, stroke = task.grid, variant.band(task.grid), _stroke(series)
     axes.fill_between(grid, band.low, band.high, color=stroke["color"], alpha=0.16, linewidth=0)
     for run in variant.runs:
+        if run.finished and not shows_runs:
+            continue
         dashes = "-" if run.finished else ":"
         axes.plot(grid, curve(run, grid), color=stroke["color"], alpha=0.45, linewidth=0.8, linestyle=dashes)
     axes.plot(grid, band.mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
