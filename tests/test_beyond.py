@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eva.experiments import choices
@@ -19,7 +20,7 @@ from eva.experiments.maze import DQN
 from eva.experiments.memory_choices import SPEEDS
 from eva.experiments.page import all_claims
 from eva.experiments.rules import are_all_below, effect
-from eva.report.measures import Estimate
+from eva.report.measures import Estimate, difference
 from eva.runs.jobs import Job
 from eva.schema import flatten
 from tests.synthetic import ORIGIN, Learned
@@ -114,6 +115,29 @@ def test_the_budget() -> None:
 def speeds(**changes: float) -> dict[str, Any]:
     times = {arm.label: [100.0, 101.0] for arm in arms()}
     return {"microseconds": times | {name: [time, time] for name, time in changes.items()}, "provenance": ORIGIN}
+
+
+def test_the_more_comparisons_the_wider() -> None:
+    first, second = np.arange(5.0), np.arange(5.0) ** 2
+    alone, among_ten = difference(first, second), difference(first, second, 0.995)
+    assert among_ten.low < alone.low
+    assert among_ten.high > alone.high
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.03, "does not hold"), (0.07, "undecided")])
+def test_one_of_many_gains_must_stand_out(spread: float, expected: str, tmp_path: Path) -> None:
+    """With intervals of 95% each, both would be beyond doubt."""
+
+    def world(job: Job) -> Learned:
+        share = 60_000 / job.config.steps
+        if "period-1/" not in f"{job.directory}":
+            return Learned(1.8, share)
+        return Learned(1.8, share * (0.85 + spread * (job.config.seed - 2)))
+
+    summary = judged(tmp_path, "memory-choices", world, measured={SPEEDS: speeds()})
+    assert verdicts(summary)[0] == expected
+    gain = summary["numbers"]["choices"]["plan every step"]["comparison"]["area_gain"]
+    assert gain["low"] > 0.05 * 1.89
 
 
 def test_memory_choices(tmp_path: Path) -> None:

@@ -134,7 +134,12 @@ def test_rises_and_saturates() -> None:
     assert rises([up, up], [perhaps, perhaps]) == "undecided"
     assert rises([up, up], [down, up]) == rises([up, up], [up, down]) == "does not hold"
     assert saturates(up, [down, down]) == "holds"
-    assert saturates(up, [down, perhaps]) == "holds in part"
+    slightly = Estimate(-0.1, -0.5, 0.3)
+    assert saturates(up, [down, slightly]) == "holds in part"
+    assert saturates(up, [down, perhaps]) == "undecided"
+    assert rises([up, up], [up, slightly]) == "undecided"
+    unknown = Estimate(math.nan, math.nan, math.nan)
+    assert saturates(unknown, [down]) == saturates(up, [unknown]) == rises([up], [unknown]) == "undecided"
     assert saturates(perhaps, [down, down]) == "undecided"
     assert saturates(up, [down, up]) == "does not hold"
     assert saturates(down, [down, down]) == "does not hold"

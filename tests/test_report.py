@@ -222,9 +222,9 @@ def test_a_run_without_a_late_episode_is_not_denied(tmp_path: Path) -> None:
 
 def test_a_seed_counts_once(tmp_path: Path) -> None:
     ends(tmp_path / "here", 0.0, [0.5, 0.6])
-    ends(tmp_path / "there", 0.0, [0.5])
+    ends(tmp_path / "above", 0.0, [-5.0], steps=90, done=90)
     assert "DQN ends at 0.55 (0.50 to 0.60) over 2 seeds" in judge(tmp_path)
-    assert "a seed occurs more than once; of each, one run counts." in write_report([tmp_path]).html.read_text()
+    assert "a seed occurs more than once; of its runs, the longest counts." in write_report([tmp_path]).html.read_text()
 
 
 def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> None:

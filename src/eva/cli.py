@@ -172,7 +172,7 @@ def _train(arguments: list[str]) -> None:
 def _base(asked: Train) -> Config:
     """Return the configuration that the flags change."""
     environment_id = asked.config.environment.id if asked.env is None else asked.env
-    if asked.preset is None and environment_id != Config().environment.id:
+    if asked.preset is None and (asked.env is not None or environment_id != Config().environment.id):
         return for_environment(environment_id)
     default = "maze-1-coin" if asked.game is None else "atari"
     return preset(default if asked.preset is None else asked.preset)

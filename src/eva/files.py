@@ -40,8 +40,8 @@ def locked(path: Path) -> IO[str] | None:
     return file
 
 
-DRAFT = re.compile(r"\..+\.\d+")
-"""The name of what `drafting` leaves if it is killed."""
+DRAFT = re.compile(r"\.[\w-]+\.(json|safetensors)\.\d+")
+"""The name of what `drafting` leaves of a run's records if it is killed."""
 
 
 @contextmanager

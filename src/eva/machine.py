@@ -30,8 +30,8 @@ def check_memory(num_slots: int, bytes_per_slot: int, other_remedy: str = "") ->
     if need > free:
         raise UserError(
             f"a replay buffer of {num_slots:,} states needs {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of "
-            f"memory are free: lower its capacity (replay.replay_capacity) to {int(0.8 * free / bytes_per_slot):,} or "
-            f"less{other_remedy}."
+            f"memory are free: lower its capacity (replay.replay_capacity; buffer_size of EVADQN) to "
+            f"{int(0.8 * free / bytes_per_slot):,} or less{other_remedy}."
         )
 
 

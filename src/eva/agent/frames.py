@@ -71,8 +71,9 @@ class WholeObservations:
         return {"observations": self._observations}
 
     def set_state(self, state: State) -> None:
-        """Remember them."""
-        np.copyto(self._observations, state["observations"])
+        """Remember them, if any are kept."""
+        if self._observations.size:
+            np.copyto(self._observations, state["observations"])
 
 
 class RawFrames:

@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
             "Fig. 2 left",
             "The benefits saturate around a weight of 0.4.",
             "Holds if, beyond doubt, 0.4 is above 0, and no other weight above 0.4 by a quarter of that gain; in part "
-            "if the latter is open.",
+            "if the latter only by the estimates.",
         ),
         Claim(
             "Fig. 2 left",

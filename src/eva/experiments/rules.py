@@ -47,7 +47,7 @@ def rises(steps: Sequence[Estimate], stretches: Sequence[Estimate]) -> Verdict:
     surely = [stretch.low > 0 for stretch in stretches]
     if all(surely) and all(step.value > 0 for step in steps):
         return "holds"
-    return "holds in part" if any(surely) else "undecided"
+    return "holds in part" if any(surely) and all(stretch.value > 0 for stretch in stretches) else "undecided"
 
 
 def saturates(gain: Estimate, excesses: Sequence[Estimate]) -> Verdict:
@@ -59,7 +59,7 @@ def saturates(gain: Estimate, excesses: Sequence[Estimate]) -> Verdict:
     """
     if gain.high <= 0 or any(excess.low > 0 for excess in excesses):
         return "does not hold"
-    if gain.low <= 0:
+    if not gain.low > 0 or not all(excess.value < 0 for excess in excesses):
         return "undecided"
     return "holds" if all(excess.high < 0 for excess in excesses) else "holds in part"
 

@@ -41,6 +41,11 @@ def share(estimate: Estimate) -> str:
     return _with_interval(estimate, _percent, "95% interval ")
 
 
+def saving(estimate: Estimate) -> str:
+    """Return a share of the data that is saved, with its interval, for a sentence."""
+    return _with_interval(estimate, lambda value: f"{value:+.0%}" if math.isfinite(value) else "none", "95% interval ")
+
+
 def brief_share(estimate: Estimate) -> str:
     """Return a share of the data with its interval, for a table."""
     return _with_interval(estimate, _percent)
@@ -85,7 +90,7 @@ def machine(provenance: Mapping[str, Any]) -> str:
 
 
 def plain(content: Any) -> Any:
-    """Return nested content as JSON types: numbers rounded, null for what was never reached."""
+    """Return nested content as JSON types: numbers rounded, null where they are infinite (never reached) or missing."""
     if isinstance(content, dict):
         return {str(key): plain(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

@@ -52,10 +52,10 @@ class Variant:
 
     @property
     def counted(self) -> tuple[RunRecord, ...]:
-        """The runs that enter means and bands: the finished ones, or all while none has finished, one for each seed."""
+        """The runs that enter means and bands: the finished ones, or all while none has; of a seed, the longest."""
         chosen = [run for run in self.runs if run.finished] or self.runs
-        firsts = {run.seed: run for run in reversed(chosen)}
-        return tuple(sorted(firsts.values(), key=lambda run: run.seed))
+        longest = {run.seed: run for run in sorted(chosen, key=lambda run: run.transitions)}
+        return tuple(longest[seed] for seed in sorted(longest))
 
     @property
     def finals(self) -> list[float]:

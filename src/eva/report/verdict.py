@@ -58,7 +58,7 @@ def _variant_caveats(name: str, variant: Variant) -> list[str]:
         effect = "shown as they stand" if len(unfinished) == len(variant.runs) else "shown, but not in mean and band"
         notes.append(f"{name}: unfinished runs, {effect}: {seeds}.")
     if len({run.seed for run in variant.runs}) < len(variant.runs):
-        notes.append(f"{name}: a seed occurs more than once; of each, one run counts.")
+        notes.append(f"{name}: a seed occurs more than once; of its runs, the longest counts.")
     if len(variant.finals) < len(variant.counted):
         notes.append(f"{name}: a run without an episode in its last {FINAL_SHARE:.0%} is not in the mean.")
     return notes
