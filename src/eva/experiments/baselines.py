@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from eva.experiments.atari_judgement import DOUBLE_DQN, PRIORITISED
-from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement, Table
+from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, changed, compare_arms, maze_job, measure_arms, numbers
-from eva.experiments.rules import MARGIN, is_above
-from eva.experiments.words import comparison_table, gained, lesson, measures_table, plain, seeds, share
+from eva.experiments.maze import (
+    DQN,
+    PAPER_WEIGHT,
+    SEEDS,
+    changed,
+    compare_arms,
+    learning_tables,
+    margin,
+    maze_job,
+    measure_arms,
+    numbers,
+)
+from eva.experiments.rules import is_above
+from eva.experiments.words import gained, lesson, plain, seeds, share
 from eva.report.curves import Task
 from eva.report.measures import Comparison, areas_under, difference, estimate
 from eva.report.plots import figure_files
@@ -40,15 +51,15 @@ def judge(evidence: Evidence) -> Judgement:
     kept = estimate(
         lambda a, b, c, d: a - b - (c - d), with_eva[PRIORITISED], without[PRIORITISED], with_eva[DQN], without[DQN]
     )
-    margin = MARGIN * (tasks[DQN].optimum or 1.0)
+    loss = margin(tasks[DQN])
     certainty = seeds(len(without[DQN]))
     findings = (
         *(_boost(gains[name], certainty) for name in (DOUBLE_DQN, PRIORITISED)),
         Finding(
-            is_above(kept, -margin),
+            is_above(kept, -loss),
             f"what EVA adds to the mean return over training of {PRIORITISED} replay, less what it adds to DQN's, is "
             f"{gained(kept)}",
-            f"{certainty}; a loss of up to {number(margin)} counts as none",
+            f"{certainty}; a loss of up to {number(loss)} counts as none",
         ),
         Finding(
             is_above(instead),
@@ -59,14 +70,14 @@ def judge(evidence: Evidence) -> Judgement:
     return Judgement(
         outcome=_outcome(tasks),
         findings=findings,
-        tables=tuple(table for task in tasks.values() for table in _tables(task)),
+        tables=learning_tables(evidence.tasks, ALONE),
         figures={"curves": figure_files(evidence.tasks)},
         numbers={
             "gain_kept": plain(asdict(kept)),
             "eva_instead": plain(asdict(instead)),
             **numbers(evidence.tasks, ALONE),
         },
-        lessons=tuple(lesson(f"{name} in the maze with two coins", each, margin) for name, each in gains.items()),
+        lessons=tuple(lesson(f"{name} in the maze with two coins", each, loss) for name, each in gains.items()),
     )
 
 
@@ -90,11 +101,6 @@ def _boost(gain: Comparison, certainty: str) -> Finding:
         f"final return with 0 takes {share(gain.data_share)} of its data",
         certainty,
     )
-
-
-def _tables(task: Task) -> tuple[Table, Table]:
-    measures = measure_arms(task)
-    return measures_table(task, measures), comparison_table(task, compare_arms(task, ALONE), measures)
 
 
 def _outcome(tasks: dict[str, Task]) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import PAPER_WEIGHT, SEEDS, maze_job, measure_arms, numbers
-from eva.experiments.rules import MARGIN, both, is_above
+from eva.experiments.maze import PAPER_WEIGHT, SEEDS, margin, maze_job, measure_arms, numbers
+from eva.experiments.rules import both, is_above
 from eva.experiments.words import brief, gained, measures_table, plain
 from eva.report.measures import final_returns, mean
 from eva.report.plots import figure_files
@@ -35,18 +35,18 @@ def arms() -> tuple[Arm, ...]:
 def judge(evidence: Evidence) -> Judgement:
     """Judge that nothing is lost, against runs that are the same but for keeping the weight."""
     (task,) = evidence.tasks
-    margin = MARGIN * (task.optimum or 1.0)
+    loss = margin(task)
     annealed, kept = (final_returns(variant(task, name)) for name in (ANNEALED, KEPT))
     while_training = mean(annealed - kept)  # runs of one seed are the same until annealing begins
     alone, alone_before = (evidence.played(ANNEALED, when, 0.0).mean(axis=0) for when in (AFTER, BEFORE))
     in_episodes = mean(alone - evidence.played(KEPT, AFTER, PAPER_WEIGHT).mean(axis=0))
     since_before = mean(alone - alone_before)
     finding = Finding(
-        both(is_above(while_training, -margin), is_above(in_episodes, -margin)),
+        both(is_above(while_training, -loss), is_above(in_episodes, -loss)),
         f"the final return after annealing less that with the weight kept is {gained(while_training)}; at the end, the "
         f"return of single episodes of the network alone, annealed, less that with EVA kept is {gained(in_episodes)}; "
         f"the network alone changes by {gained(since_before)} from before annealing to the end",
-        f"bootstrap over {len(alone)} seeds, seed by seed; a loss of up to {number(margin)} counts as none",
+        f"bootstrap over {len(alone)} seeds, seed by seed; a loss of up to {number(loss)} counts as none",
     )
     measures = measure_arms(task)
     return Judgement(

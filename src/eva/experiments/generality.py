@@ -8,9 +8,9 @@ from pathlib import Path
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, measure_arms, numbers, seeded
+from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, learning_tables, numbers, seeded
 from eva.experiments.rules import MARGIN, are_all_below, is_above
-from eva.experiments.words import comparison_table, gained, lesson, measures_table, seeds
+from eva.experiments.words import gained, lesson, seeds
 from eva.presets import preset
 from eva.report.measures import Comparison, Estimate
 from eva.report.plots import figure_files
@@ -102,17 +102,13 @@ def judge(evidence: Evidence) -> Judgement:
     """Judge each environment by itself, and that EVA does no harm in any."""
     gains = {place: compare_arms(task)[EVA] for place, task in zip(PLACES, evidence.tasks, strict=True)}
     certainty = seeds(len(evidence.tasks[0].variants[0].runs))
-    tables = []
-    for task in evidence.tasks:
-        measures = measure_arms(task)
-        tables += [measures_table(task, measures), comparison_table(task, compare_arms(task), measures)]
     return Judgement(
         outcome=f"Mean return over training with EVA less DQN's: {_listed(gains)}.",
         findings=(
             *(_faster(gain, certainty) for gain in gains.values()),
             _harmless(gains, certainty),
         ),
-        tables=tuple(tables),
+        tables=learning_tables(evidence.tasks),
         figures={"curves": figure_files(evidence.tasks)},
         numbers=numbers(evidence.tasks),
         lessons=tuple(lesson(place.id, gain, place.margin) for place, gain in gains.items()),

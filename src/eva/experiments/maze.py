@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eva.config import Config
-from eva.experiments.definition import Arm
+from eva.experiments.definition import Arm, Table
 from eva.experiments.evidence import variant
-from eva.experiments.words import plain
+from eva.experiments.rules import MARGIN
+from eva.experiments.words import comparison_table, measures_table, plain
 from eva.presets import preset
 from eva.report.curves import Task
 from eva.report.measures import Comparison, Measures, compare, measure
@@ -75,6 +76,21 @@ def measure_arms(task: Task) -> dict[str, Measures]:
 def compare_arms(task: Task, baseline: str = DQN) -> dict[str, Comparison]:
     """Compare each arm with the baseline, also itself."""
     return {each.label: compare(task, each, variant(task, baseline)) for each in task.variants}
+
+
+def margin(task: Task) -> float:
+    """Return what counts as no difference in a task whose optimum is known."""
+    assert task.optimum is not None
+    return MARGIN * task.optimum
+
+
+def learning_tables(tasks: Sequence[Task], baseline: str = DQN) -> tuple[Table, ...]:
+    """Return the measures of each task's arms, and how they compare with the baseline."""
+    tables = []
+    for task in tasks:
+        measures = measure_arms(task)
+        tables += [measures_table(task, measures), comparison_table(task, compare_arms(task, baseline), measures)]
+    return tuple(tables)
 
 
 def numbers(tasks: Sequence[Task], baseline: str | None = DQN) -> dict[str, Any]:

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, measure_arms, numbers, weight_arms
+from eva.experiments.maze import (
+    DQN,
+    PAPER_WEIGHT,
+    compare_arms,
+    label,
+    learning_tables,
+    measure_arms,
+    numbers,
+    weight_arms,
+)
 from eva.experiments.rules import SATURATED, both, is_above, rises, saturates, suffices
-from eva.experiments.words import comparison_table, gained, measures_table, saving, seeds, share
+from eva.experiments.words import gained, saving, seeds, share
 from eva.report.curves import Task
 from eva.report.measures import Estimate, areas_under, difference, estimate, late_change
 from eva.report.plots import figure_files
@@ -76,23 +85,20 @@ def judge_two_coins(evidence: Evidence) -> Judgement:
 
 def learning_judgement(tasks: Sequence[Task], findings: tuple[Finding, ...], baseline: str = DQN) -> Judgement:
     """Return the findings with the learning curves and measures behind them, all against the baseline."""
-    tables = []
-    for task in tasks:
-        measures = measure_arms(task)
-        tables += [measures_table(task, measures), comparison_table(task, compare_arms(task, baseline), measures)]
     return Judgement(
-        outcome=_outcome(tasks[0]),
+        outcome=f"{final_returns_in_words(tasks[0])}.",
         findings=findings,
-        tables=tuple(tables),
+        tables=learning_tables(tasks, baseline),
         figures={"curves": figure_files(tasks)},
         numbers=numbers(tasks, baseline),
     )
 
 
-def _outcome(task: Task) -> str:
+def final_returns_in_words(task: Task) -> str:
+    """Return the final return of each arm, for an outcome."""
     ends = ", ".join(f"{number(each.final.value)} ({name})" for name, each in measure_arms(task).items())
     best = "" if task.optimum is None else f"; the optimum is {number(task.optimum)}"
-    return f"Final returns: {ends}{best}."
+    return f"Final returns: {ends}{best}"
 
 
 def _area_gain(task: Task, first: float, second: float) -> Estimate:

@@ -29,8 +29,8 @@ from eva.experiments.choices import (
 )
 from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN
-from eva.experiments.rules import MARGIN, Effect, are_all_below, both, effect, is_below, rises
+from eva.experiments.maze import DQN, margin
+from eva.experiments.rules import Effect, are_all_below, both, effect, is_below, rises
 from eva.experiments.words import brief, brief_gain, brief_share, gained, measured_by, plain, seeds, times
 from eva.files import write_whole
 from eva.report.aggregate import CONFIDENCE
@@ -121,7 +121,7 @@ def _beginning(whole: Variant, length: int) -> Variant:
 def _row(task: Task, label: str, reference: str, speeds: dict[str, Any]) -> Row:
     here, there = (np.array(speeds["microseconds"][name]) for name in (label, reference))
     comparison = compare(task, variant(task, label), variant(task, reference))
-    return Row(comparison, mean(there / here), MARGIN * (task.optimum or 1.0))
+    return Row(comparison, mean(there / here), margin(task))
 
 
 def _none_better(choices: Sequence[Choice], tasks: dict[str, Task], certainty: str) -> Finding:
@@ -133,12 +133,12 @@ def _none_better(choices: Sequence[Choice], tasks: dict[str, Task], certainty: s
         mine, reference = (areas_under(variant(task, name), task) for name in (each.label, each.reference))
         gains[each.label] = difference(mine, reference, confidence)
     best = max(gains, key=lambda label: gains[label].value)
-    margin = MARGIN * (tasks[LONG].optimum or 1.0)
+    most = margin(tasks[LONG])
     return Finding(
-        are_all_below(list(gains.values()), margin),
+        are_all_below(list(gains.values()), most),
         f"the largest gain in the mean return over training, of {len(gains)}, is that of '{best}': "
         f"{gained(gains[best], confidence)}",
-        f"{certainty}, {len(gains)} intervals of 95% together; a gain of up to {number(margin)} counts as none",
+        f"{certainty}, {len(gains)} intervals of 95% together; a gain of up to {number(most)} counts as none",
     )
 
 

@@ -57,10 +57,10 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-def dopamine(agent: str = DOPAMINE) -> dict[int, tuple[float, float]]:
+def dopamine() -> dict[int, tuple[float, float]]:
     """Return published returns in Pong, mean and standard deviation over seeds, by iteration of a million frames."""
     with Path(eva.__file__).with_name("data").joinpath("dopamine_dqn.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["agent"], row["game"]) == (agent, GAME)]
+        rows = [row for row in csv.DictReader(file) if (row["agent"], row["game"]) == (DOPAMINE, GAME)]
     return {int(row["frames_M"]): (float(row["mean_train_return"]), float(row["std_over_5_seeds"])) for row in rows}
 
 

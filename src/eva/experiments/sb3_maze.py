@@ -7,9 +7,9 @@ from pathlib import Path
 
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, SEEDS, compare_arms, maze_job
+from eva.experiments.maze import PAPER_WEIGHT, SEEDS, compare_arms, margin, maze_job
 from eva.experiments.maze_learning import learning_judgement
-from eva.experiments.rules import MARGIN, is_above
+from eva.experiments.rules import is_above
 from eva.experiments.words import gained, seeds
 from eva.report.verdict import number
 from eva.runs.jobs import Job
@@ -30,16 +30,16 @@ def judge(evidence: Evidence) -> Judgement:
     """Judge that EVADQN learns faster, and ends no lower."""
     (task,) = evidence.tasks
     comparison = compare_arms(task, SB3_DQN)[EVADQN]
-    certainty, margin = seeds(len(task.variants[0].runs)), MARGIN * (task.optimum or 1.0)
+    certainty = seeds(len(task.variants[0].runs))
     faster = Finding(
         is_above(comparison.area_gain),
         f"the mean return over training with EVADQN less that of SB3's DQN is {gained(comparison.area_gain)}",
         certainty,
     )
     no_lower = Finding(
-        is_above(comparison.final_gain, -margin),
+        is_above(comparison.final_gain, -margin(task)),
         f"the final return of EVADQN less that of SB3's DQN is {gained(comparison.final_gain)}",
-        f"{certainty}; a loss of up to {number(margin)} counts as none",
+        f"{certainty}; a loss of up to {number(margin(task))} counts as none",
     )
     return learning_judgement(evidence.tasks, (faster, no_lower), baseline=SB3_DQN)
 

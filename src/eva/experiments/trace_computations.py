@@ -9,9 +9,9 @@ from typing import Any
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, maze_job, measure_arms
-from eva.experiments.maze_learning import learning_judgement
-from eva.experiments.rules import MARGIN, is_above, is_below
+from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, margin, maze_job
+from eva.experiments.maze_learning import final_returns_in_words, learning_judgement
+from eva.experiments.rules import is_above, is_below
 from eva.experiments.words import gained, plain, seeds
 from eva.files import write_whole
 from eva.report.measures import difference, final_returns
@@ -47,7 +47,6 @@ def judge(evidence: Evidence) -> Judgement:
     """Judge the traces by their final returns and their costs."""
     (task,) = evidence.tasks
     finals = {each.label: final_returns(each) for each in task.variants}
-    margin = MARGIN * (task.optimum or 1.0)
     n_step_loss, tcp_gain = difference(finals[N_STEP], finals[DQN]), difference(finals[TCP], finals[KBRL])
     costs = json.loads((evidence.folder / COSTS).read_text())
     ratio = _cost(costs, KBRL) / _cost(costs, TCP)
@@ -58,9 +57,9 @@ def judge(evidence: Evidence) -> Judgement:
         seeds(count),
     )
     as_good = Finding(
-        is_above(tcp_gain, -margin),
+        is_above(tcp_gain, -margin(task)),
         f"the final return of trajectory-centric planning less that of kernel-based RL is {gained(tcp_gain)}",
-        f"{seeds(count)}; a difference of up to {number(margin)} counts as none",
+        f"{seeds(count)}; a difference of up to {number(margin(task))} counts as none",
     )
     dearer = Finding(
         "holds" if ratio >= MUCH_DEARER else "holds in part" if ratio >= DEARER else "does not hold",
@@ -69,9 +68,8 @@ def judge(evidence: Evidence) -> Judgement:
         "medians of calls in turn, one thread, on one machine",
     )
     learning = learning_judgement(evidence.tasks, (worse, as_good, dearer))
-    ends = ", ".join(f"{number(each.final.value)} ({name})" for name, each in measure_arms(task).items())
     return Judgement(
-        outcome=f"Final returns: {ends}; kernel-based RL costs {ratio:.0f} times trajectory-centric planning.",
+        outcome=f"{final_returns_in_words(task)}; kernel-based RL costs {ratio:.0f} times trajectory-centric planning.",
         findings=learning.findings,
         tables=(*learning.tables, _table(costs)),
         figures={**learning.figures, "costs": chart_files(_chart(costs))},
