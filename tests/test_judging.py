@@ -363,6 +363,19 @@ def test_the_page_names_all_who_went_on_with_a_run(tmp_path: Path) -> None:
     assert origin["machines"] == {"a processor, 2 cores": 20, "a processor, 2 cores, cuda": 1}
 
 
+def test_the_page_names_runs_that_diverged(tmp_path: Path) -> None:
+    records = prepared(tmp_path, "maze-two-coins", lambda _: Learned(1.8))
+    path = records.folder / "maze-2-coins" / "weight-0.8" / "seed-2" / "status.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "diverged": "|Q| has reached 1631"}))
+    write_page(experiment("maze-two-coins"), experiment("maze-two-coins").arms(), records)
+    page = (tmp_path / "maze-two-coins" / "README.md").read_text()
+    assert page.count("diverged") == 1
+    assert (
+        "- maze-2-coins/weight-0.8/seed-2 diverged: |Q| has reached 1631. It went on, and counts like any other."
+        in page
+    )
+
+
 def test_the_page_says_where_it_comes_from(tmp_path: Path) -> None:
     summary = judged(tmp_path, "maze-two-coins", lambda _: Learned(1.8))
     assert summary["runs"] == {

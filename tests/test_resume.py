@@ -35,6 +35,7 @@ from eva.cli import main
 from eva.config import Config
 from eva.errors import UserError
 from eva.presets import for_environment
+from eva.report.pages import write_report
 from eva.runs.checkpoint import CheckpointStore, load
 from eva.runs.loop import Training, train
 from eva.runs.records import RunDirectory
@@ -662,6 +663,8 @@ def test_what_counts_as_diverged(tmp_path):
         (changed(maze, learner={"discount": 1.0}), 1e9, 1.0, None),
         (free, 1e30, 1.0, None),
         (free, float("inf"), 1.0, r"\|Q\| has reached inf"),
+        (changed(maze, run={"stop_when_diverged": False}), 40.1, 1.0, None),
+        (changed(maze, run={"stop_when_diverged": False}), float("inf"), 1.0, r"\|Q\| has reached inf"),
     ]
     for number, (config, value, loss, complaint) in enumerate(cases):
         training = Training(config)
@@ -675,6 +678,16 @@ def test_what_counts_as_diverged(tmp_path):
             else:
                 with pytest.raises(UserError, match=complaint):
                     safety.check({"loss": loss})
+
+
+def test_a_run_that_diverges_goes_on_if_it_shall(tmp_path, capsys):
+    config = run_config(learner={"learning_rate": 10.0, "learning_starts_transitions": 45})
+    assert main(command(config, tmp_path)) == 2
+    assert main([*command(config, tmp_path), "--run.no-stop-when-diverged"]) == 0
+    assert "goes on from 40 transitions." in capsys.readouterr().err
+    assert status_of(tmp_path)["state"] == "finished"
+    assert status_of(tmp_path)["diverged"].startswith("|Q| has reached ")
+    assert "seed 0 diverged: |Q| has reached " in write_report([tmp_path]).html.read_text()
 
 
 def test_a_network_that_is_broken_is_never_a_good_checkpoint(tmp_path):

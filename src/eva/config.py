@@ -25,6 +25,7 @@ NOT_IDENTITY = (
     "run.checkpoint_period_minutes",
     "run.checkpoint_period_transitions",
     "run.checkpoints_kept",
+    "run.stop_when_diverged",
 )
 """Fields that may change from one part of a run to the next."""
 
@@ -201,6 +202,8 @@ class RunConfig:
     """Transitions from one checkpoint to the next, besides those by the clock; none if not given."""
     checkpoints_kept: Count = 2
     """The newest checkpoints that are kept."""
+    stop_when_diverged: bool = True
+    """Stop when |Q| is beyond all that rewards allow; otherwise only what is infinite or not a number stops the run."""
 
 
 @dataclass(frozen=True)

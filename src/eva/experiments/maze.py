@@ -28,12 +28,12 @@ def label(weight: float) -> str:
 
 
 def seeded(config: Config, seed: int, weight: float) -> Config:
-    """Return one run of an arm: on the processor, whose results any machine repeats, and with one checkpoint kept."""
+    """Return one run of an arm: on the processor, whose results any machine repeats, and to its end, come what may."""
     return replace(
         config,
         seed=seed,
         eva=replace(config.eva, nonparametric_weight=weight),
-        run=replace(config.run, device="cpu", checkpoints_kept=1),
+        run=replace(config.run, device="cpu", checkpoints_kept=1, stop_when_diverged=False),
     )
 
 

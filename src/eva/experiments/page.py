@@ -33,6 +33,7 @@ _LESSONS = (
     "to solved; **harms** and **worse** likewise; **no difference**: surely less than that; **undecided**: else "
     "(P121)."
 )
+_COUNTS = "It went on, and counts like any other."
 _FAILED = "Claims that do not hold here:"
 _UNTESTED = "Why it does not hold has not been tested."
 
@@ -101,7 +102,8 @@ def readme(experiment: Experiment, judgement: Judgement, runs: Sequence[RunRecor
         ]
     figures = [line for name in judgement.figures for line in (f"![{name}]({name}.svg)", "")]
     tables = [line for each in judgement.tables for line in (*_table(each), "")]
-    remarks = [f"- {remark}" for remark in (_BOOTSTRAP, *experiment.remarks)]
+    diverged = [f"{'/'.join(run.path.parts[-3:])} diverged: {run.diverged}. {_COUNTS}" for run in runs if run.diverged]
+    remarks = [f"- {remark}" for remark in (_BOOTSTRAP, *diverged, *experiment.remarks)]
     return "\n".join(
         [
             *claims,

@@ -31,6 +31,7 @@ class RunRecord:
         episode_steps: Transitions done when each episode finished, ascending.
         steps_per_second: Median of the timings; NaN without any.
         seconds: That the run took; NaN without timings.
+        diverged: What has been beyond all bounds in it, if anything.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class RunRecord:
     episode_returns: FloatArray
     steps_per_second: float
     seconds: float
+    diverged: str | None = None
 
     @property
     def provenances(self) -> list[Mapping[str, Any]]:
@@ -97,6 +99,7 @@ def read_run(path: Path) -> RunRecord:
             episode_returns=returns,
             steps_per_second=steps_per_second,
             seconds=seconds,
+            diverged=status.get("diverged"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error

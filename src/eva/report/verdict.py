@@ -59,6 +59,7 @@ def _variant_caveats(name: str, variant: Variant) -> list[str]:
         notes.append(f"{name}: unfinished runs, {effect}: {seeds}.")
     if len({run.seed for run in variant.runs}) < len(variant.runs):
         notes.append(f"{name}: a seed occurs more than once; of its runs, the longest counts.")
+    notes += [f"{name}: seed {run.seed} diverged: {run.diverged}." for run in variant.runs if run.diverged]
     if len(variant.finals) < len(variant.counted):
         notes.append(f"{name}: a run without an episode in its last {FINAL_SHARE:.0%} is not in the mean.")
     return notes

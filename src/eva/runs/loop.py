@@ -158,7 +158,7 @@ def _run(training: Training, directory: RunDirectory, safety: Safety, display: D
         safety.save_if_due()
     safety.save()
     directory.keep(agent)
-    directory.finish(agent.transitions)
+    directory.finish(agent.transitions, safety.excess)
 
 
 def _episode_metrics(config: Config, episodes: EpisodeTracker) -> dict[str, float | None]:

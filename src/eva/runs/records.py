@@ -154,9 +154,9 @@ class RunDirectory:
         _save_arrays(self.path / "policy.safetensors", policy)
         _save_arrays(self.path / "memory.safetensors", memory)
 
-    def finish(self, step: int) -> None:
-        """Mark the run as finished."""
-        self._write_status("finished", step)
+    def finish(self, step: int, excess: str | None = None) -> None:
+        """Mark the run as finished; `excess` tells what has been beyond all bounds in it."""
+        self._write_status("finished", step, **({} if excess is None else {"diverged": excess}))
 
     def stop(self, step: int) -> None:
         """Mark the run as stopped on request."""

@@ -44,6 +44,7 @@ class Safety:
         self._store = CheckpointStore(directory.path / "checkpoints", config.checkpoints_kept)
         self._period_seconds = 60 * config.checkpoint_period_minutes
         self._period_transitions = config.checkpoint_period_transitions or math.inf
+        self._stops_when_diverged = config.stop_when_diverged
         self._saved_seconds = time.monotonic()
         self._saved_transitions = 0
 
@@ -90,16 +91,22 @@ class Safety:
             path = self._store.save_apart(self._checkpoint(), "diverged")
         raise UserError(
             f"the run diverged at {self._training.agent.transitions:,} transitions: {what}, beyond any sensible value; "
-            f"lower learner.learning_rate, or examine {path}."
+            f"lower learner.learning_rate, go on with --run.no-stop-when-diverged, or examine {path}."
         )
+
+    @property
+    def excess(self) -> str | None:
+        """What has been beyond all that rewards allow, so far."""
+        value = self._training.agent.largest_value
+        is_sensible = math.isfinite(value) and value <= self._largest_sensible_value()
+        return None if is_sensible else f"|Q| has reached {value:g}"
 
     def _trouble(self, loss: float | None) -> str | None:
         agent = self._training.agent
-        value = agent.largest_value
         if loss is not None and not math.isfinite(loss):
             return f"the loss is {loss}"
-        if not math.isfinite(value) or value > self._largest_sensible_value():
-            return f"|Q| has reached {value:g}"
+        if self.excess is not None and (self._stops_when_diverged or not math.isfinite(agent.largest_value)):
+            return self.excess
         if not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
             return "a parameter of the network is infinite or not a number"  # and no state has been valued by it yet
         return None
