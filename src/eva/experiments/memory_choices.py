@@ -24,6 +24,7 @@ from eva.experiments.choices import (
     SELDOM,
     SHORT,
     SMALL,
+    WEIGHT,
     Choice,
     arms,
 )
@@ -260,6 +261,7 @@ EXPERIMENT = Experiment(
         "return. No difference: the whole interval lies within that. Undecided: else (P121).",
         f"These are {len(CHOICES)} comparisons at 95% each, most with the same runs, and with five seeds intervals are "
         "too narrow: one or two may be beyond doubt by chance, and then they tend to err together.",
+        f"All have weight {WEIGHT:g}: with 0.4, in so short a time, few runs of maze-two-coins learn anything (P122).",
         "The default and DQN are the runs of maze-two-coins; most comparisons are with their first transitions. Sizes "
         "of the memory are compared over 150,000, since up to 50,000 nothing is forgotten (P122).",
         "The paper says the two things of Atari.",
