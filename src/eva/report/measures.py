@@ -139,8 +139,9 @@ def compare(task: Task, variant: Variant, baseline: Variant) -> Comparison:
 
 def late_change(variant: Variant) -> Estimate:
     """Return by how much the learning curve changes over the last fifth of training, mean over seeds."""
-    ends = [curve(run, (1 - FINAL_SHARE * np.array([1.0, 0.0])) * run.transitions) for run in variant.runs]
-    return mean(np.diff(ends)[:, 0])
+    shares = np.array([1 - FINAL_SHARE, 1.0])
+    changes = np.diff([curve(run, shares * run.transitions) for run in variant.runs])
+    return mean(changes[:, 0])
 
 
 def final_returns(variant: Variant) -> FloatArray:
