@@ -25,7 +25,7 @@ ROOMS = {
     "presets": {"config", "errors", "ids"},
     "agent": BASE,
     "envs": BASE,
-    "variants": BASE | {"agent", "config", "machine"},
+    "variants": BASE | {"agent", "config"},
     "build": BASE | {"agent", "config", "envs", "games", "machine", "variants"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "games", "machine", "presets", "schema", "variants"},
     "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},

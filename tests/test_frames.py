@@ -23,11 +23,11 @@ from eva.agent.replay import ReplayBuffer
 from eva.build import build_agent
 from eva.config import Config
 from eva.errors import UserError
-from eva.machine import COMPRESSION, bytes_per_observation
 from eva.runs.checkpoint import Checkpoint, CheckpointStore
 from eva.runs.records import RunDirectory
 from eva.runs.state import pack, unpack
 from eva.types import EnvironmentSpec, Ints, Observations, State, StepOutcome
+from eva.variants import COMPRESSION, bytes_per_observation
 from tests.agents import ScriptedVector, run, same_learning, tiny
 from tests.reference.frames import ReferenceStacks
 from tests.strategies import CPU, GAMMA, STEP, TERMINATE, TRUNCATE

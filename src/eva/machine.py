@@ -6,13 +6,9 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from eva.errors import UserError
 
-COMPRESSION = 5  # times smaller than raw are compressed frames of the worst of 55 games (docs/performance.md)
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")  # of Linux's control groups
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 
@@ -33,22 +29,6 @@ def check_memory(num_slots: int, bytes_per_slot: int, other_remedy: str = "") ->
             f"memory are free: lower its capacity (replay.replay_capacity; buffer_size of EVADQN) to "
             f"{int(0.8 * free / bytes_per_slot):,} or less{other_remedy}."
         )
-
-
-def bytes_per_observation(shape: tuple[int, ...], dtype: np.dtype[Any], num_stacked: int, frames: str) -> int:
-    """Return the memory that a stored observation takes; of compressed frames, what those of the worst game take.
-
-    Args:
-        shape: Of one observation.
-        dtype: Of one observation.
-        num_stacked: Frames that are stacked in an observation; 1 where observations are kept whole.
-        frames: How frames are kept: raw or compressed.
-    """
-    size = math.prod(shape) * dtype.itemsize // num_stacked
-    if num_stacked == 1:
-        return size
-    stack = 4 * num_stacked
-    return stack + (size if frames == "raw" else size // COMPRESSION + 4)
 
 
 def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from eva.agent.device import to_device
@@ -22,9 +25,9 @@ from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import ReplayBuffer
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig, ReplayConfig
-from eva.machine import bytes_per_observation
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories
 
+COMPRESSION = 5  # times smaller than raw are compressed frames of the worst of 55 games (docs/performance.md)
 _LARGE = 1 << 23  # numbers: a memory of so many no longer fits into a processor's cache
 
 
@@ -52,6 +55,22 @@ def bytes_per_slot(config: ReplayConfig, embedding_size: int, spec: EnvironmentS
         + index(config, embedding_size).BYTES_PER_SKETCH
         + config.prioritised * Priorities.BYTES_PER_SLOT
     )
+
+
+def bytes_per_observation(shape: tuple[int, ...], dtype: np.dtype[Any], num_stacked: int, frames: str) -> int:
+    """Return the memory that a stored observation takes; of compressed frames, what those of the worst game take.
+
+    Args:
+        shape: Of one observation.
+        dtype: Of one observation.
+        num_stacked: Frames that are stacked in an observation; 1 where observations are kept whole.
+        frames: How frames are kept: raw or compressed.
+    """
+    size = math.prod(shape) * dtype.itemsize // num_stacked
+    if num_stacked == 1:
+        return size
+    stack = 4 * num_stacked
+    return stack + (size if frames == "raw" else size // COMPRESSION + 4)
 
 
 def trace(config: EVAConfig) -> Trace:
