@@ -12,6 +12,7 @@ from eva.agent.device import to_device
 from eva.agent.frames import ObservationStore
 from eva.agent.neighbours import NeighbourIndex
 from eva.agent.priorities import Priorities
+from eva.agent.staging import Staging
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
@@ -62,7 +63,7 @@ class ReplayBuffer:
         self._discount = discount
         self._lanes = np.arange(num_environments)
         self._device = device
-        self._stagings: dict[int, _Staging] = {}
+        self._stagings: dict[int, Staging] = {}
 
     @staticmethod
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
@@ -195,7 +196,7 @@ class ReplayBuffer:
         The result is valid until the next call of the same size.
         """
         if len(slots) not in self._stagings:
-            self._stagings[len(slots)] = _Staging(len(slots), self.store, self._device)
+            self._stagings[len(slots)] = Staging(len(slots), self.store, self._device)
         return self._stagings[len(slots)].load(slots)
 
     def observations_at(self, slots: Ints) -> Observations:
@@ -280,26 +281,3 @@ class ReplayBuffer:
         """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
         assert self.priorities is not None
         self.priorities.update(slots, absolute_errors.cpu().numpy())
-
-
-class _Staging:
-    """Room for n observations on their way from the store to the device."""
-
-    def __init__(self, size: int, store: ObservationStore, device: torch.device) -> None:
-        shape, memory_format = (size, *store.shape), store.memory_format
-        cuda = device.type == "cuda"  # which gets bytes: four times less to send
-        dtype = torch.float32 if store.reads_floats and not cuda else torch.from_numpy(np.empty(0, store.dtype)).dtype
-        self._host = torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=cuda)
-        self._array = self._host.numpy()
-        self._store = store
-        self._device = device
-        self._copied = torch.cuda.Event() if cuda else None
-
-    def load(self, slots: Ints) -> Tensor:
-        if self._copied is not None:
-            self._copied.synchronize()  # the previous copy must have left the pinned memory
-        self._store.read(slots, self._array)
-        loaded = self._host.to(self._device, non_blocking=True)
-        if self._copied is not None:
-            self._copied.record()
-        return loaded
