@@ -17,13 +17,12 @@ from eva.experiments.choices import CHOICES, DEFAULT, SHARED
 from eva.experiments.definition import Arm, jobs_of
 from eva.experiments.generality import PLACES
 from eva.experiments.maze import DQN
-from eva.experiments.memory_choices import SPEEDS
 from eva.experiments.page import all_claims
 from eva.experiments.rules import are_all_below, effect
 from eva.report.measures import Estimate, difference
 from eva.runs.jobs import Job
 from eva.schema import flatten
-from tests.synthetic import ORIGIN, Learned
+from tests.synthetic import Learned
 from tests.test_judging import judged, verdicts, weight
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")
@@ -114,7 +113,7 @@ def test_the_budget() -> None:
 
 def speeds(**changes: float) -> dict[str, Any]:
     times = {arm.label: [100.0, 101.0] for arm in arms()}
-    return {"microseconds": times | {name: [time, time] for name, time in changes.items()}, "provenance": ORIGIN}
+    return {"microseconds": times | {name: [time, time] for name, time in changes.items()}}
 
 
 def test_the_more_comparisons_the_wider() -> None:
@@ -134,7 +133,7 @@ def test_one_of_many_gains_must_stand_out(spread: float, expected: str, tmp_path
             return Learned(1.8, share)
         return Learned(1.8, share * (0.85 + spread * (job.config.seed - 2)))
 
-    summary = judged(tmp_path, "memory-choices", world, measured={SPEEDS: speeds()})
+    summary = judged(tmp_path, "memory-choices", world, measured=speeds())
     assert verdicts(summary)[0] == expected
     gain = summary["numbers"]["choices"]["plan every step"]["comparison"]["area_gain"]
     assert gain["low"] > 0.05 * 1.89
@@ -150,7 +149,7 @@ def test_memory_choices(tmp_path: Path) -> None:
         return Learned(1.8, late.get(folder, early.get(folder, 1.0) * share))
 
     slow = speeds(**{choices.RECOMPUTED.label: 200.0})
-    summary = judged(tmp_path, "memory-choices", world, measured={SPEEDS: slow})
+    summary = judged(tmp_path, "memory-choices", world, measured=slow)
     told = summary["numbers"]["choices"]
     assert {name for name, row in told.items() if row["effect"] != "no difference"} == {
         "T = 5",
@@ -192,7 +191,7 @@ def test_what_the_paper_says_of_period_and_neighbours(
     def world(job: Job) -> Learned:
         return Learned(1.8, after.get(job.directory.parts[1].removeprefix("weight-0.8-"), 56_000 / job.config.steps))
 
-    assert verdicts(judged(tmp_path, "memory-choices", world, measured={SPEEDS: speeds()}))[3:5] == expected
+    assert verdicts(judged(tmp_path, "memory-choices", world, measured=speeds()))[3:5] == expected
 
 
 def test_speeds_are_measured_for_each_choice_and_transition() -> None:

@@ -19,12 +19,11 @@ from eva.experiments.atari_judgement import judge as atari_judge
 from eva.experiments.catalogue import experiment
 from eva.experiments.command import write_page
 from eva.experiments.definition import jobs_of
-from eva.experiments.evidence import Evidence
+from eva.experiments.evidence import MEASURED, Evidence
 from eva.experiments.maze import DQN, compare_arms, measure_arms
 from eva.experiments.pong import dopamine
 from eva.experiments.records import Records
 from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices
-from eva.experiments.trace_computations import COSTS
 from eva.games import PUBLISHED_SCORES
 from eva.report.measures import Estimate
 from eva.runs.jobs import Job
@@ -65,11 +64,11 @@ def judged(
     played: Played = nothing_played,
     measured: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
-    """Judge known runs and what was measured besides, file by file; returns summary.json, after a look at the page."""
+    """Judge known runs and what was measured besides; returns summary.json, after a look at the page."""
     records = prepared(tmp_path, name, world, played)
-    for file, content in (measured or {}).items():
+    if measured is not None:
         records.folder.parent.mkdir(exist_ok=True)
-        (records.folder.parent / file).write_text(json.dumps(content))
+        (records.folder.parent / MEASURED).write_text(json.dumps({**measured, "provenance": ORIGIN}))
     told = write_page(experiment(name), experiment(name).arms(), records)
     folder = tmp_path / name
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
@@ -268,7 +267,7 @@ def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path)
 
     microseconds = {"TCP": [200.0], "n-step": [300.0], "KBRL": [4000.0]}
     costs = {"transitions": [500], "microseconds": microseconds}
-    summary = judged(tmp_path, "trace-computations", world, measured={COSTS: costs})
+    summary = judged(tmp_path, "trace-computations", world, measured=costs)
     assert verdicts(summary) == expected
     assert "takes 20 times as long: 4,000 against 200 microseconds" in summary["findings"][2]["measured"]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from eva.experiments import scaling, scaling_costs
+from eva.experiments import scaling_costs
 from eva.experiments.full_memory import random_play
 from eva.experiments.scaling_costs import BRUTE, FIT, PARTS, PROJECTED, SEARCH, UPDATE, Bench, Clock, made_up, spectrum
 from eva.types import EnvironmentSpec, Ints, StepOutcome
-from tests.synthetic import ORIGIN, Learned
+from tests.synthetic import Learned
 from tests.test_judging import judged, verdicts
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")
@@ -28,7 +28,7 @@ def costs(search: dict[str, list[float]], update: float) -> dict[str, Any]:
         return each | {SEARCH: [[x - 1, x + 1] for x in search[name]], UPDATE: [[update] * 2] * 3}
 
     microseconds = {name: parts(name) for name in (BRUTE, PROJECTED)}
-    return {"sizes": sizes, "microseconds": microseconds, "fallbacks": [0.0, 0.0, 0.5], "provenance": ORIGIN}
+    return {"sizes": sizes, "microseconds": microseconds, "fallbacks": [0.0, 0.0, 0.5]}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def costs(search: dict[str, list[float]], update: float) -> dict[str, Any]:
 )
 def test_scaling(projected: list[float], update: float, expected: list[str], tmp_path: Path) -> None:
     content = costs({BRUTE: [30.0, 500.0, 2000.0], PROJECTED: projected}, update)
-    summary = judged(tmp_path, "scaling", lambda _: Learned(0.0), measured={scaling.COSTS: content})
+    summary = judged(tmp_path, "scaling", lambda _: Learned(0.0), measured=content)
     assert verdicts(summary) == expected
     rest = 10.0 * (len(PARTS) + 1 - 2) + update  # all parts and the fit, but for search and update
     assert summary["numbers"]["growth"]["value"] == pytest.approx((400 + rest) / (20 + rest), abs=1e-3)

@@ -11,7 +11,6 @@ from eva.config import Config
 from eva.experiments.alternating import microseconds_by_round
 from eva.experiments.full_memory import fill
 from eva.runs.loop import Training
-from eva.runs.provenance import provenance
 
 ROUNDS, STEPS_PER_ROUND = 15, 200  # ten plans in a round, at the default's period
 QUICK_ROUNDS, QUICK_STEPS, QUICK_SHARE = 2, 20, 100
@@ -31,8 +30,7 @@ def measure_speeds(configs: Mapping[str, Config], is_quick: bool) -> dict[str, A
         name: [round(each / configs[name].environment.num_environments, 1) for each in values[1:]]
         for name, values in by_round.items()
     }
-    origin = provenance(("eva", "experiment", "memory-choices"), threads=1, device="cpu")
-    return {"microseconds": times, "provenance": origin}
+    return {"microseconds": times}
 
 
 def _smaller(config: Config) -> Config:

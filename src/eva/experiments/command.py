@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eva.errors import UserError
 from eva.experiments.definition import Arm, Experiment, jobs_of
-from eva.experiments.evidence import Evidence
+from eva.experiments.evidence import MEASURED, Evidence
 from eva.experiments.page import contents
 from eva.experiments.quick import quick
 from eva.experiments.records import Records
 from eva.files import refusing_kindly, write_whole
 from eva.runs.executor import LocalExecutor
 from eva.runs.jobs import Job, Outcome
+from eva.runs.provenance import provenance
 from eva.runs.status import read_status
 
 
@@ -72,10 +74,12 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
 def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is_quick: bool = False) -> str:
     """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
     folder = records.folder.parent
-    if experiment.measure is not None:
+    if experiment.measure is not None and not (folder / MEASURED).exists():
         with refusing_kindly(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        experiment.measure(folder, is_quick)
+        origin = provenance(experiment.command, threads=1, device="cpu")
+        measured = {**experiment.measure(is_quick), "provenance": origin}
+        write_whole(folder / MEASURED, (json.dumps(measured) + "\n").encode())
     evidence = Evidence(arms, records)
     judgement = experiment.judge(evidence)
     for name, content in contents(experiment, judgement, evidence.runs).items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eva.runs.jobs import Job
@@ -110,7 +109,7 @@ class Experiment:
         arms: What is run: a function of the experiment only.
         judge: How it is judged.
         remarks: What a reader should know besides; a reason that was not tested says so.
-        measure: What is measured besides the runs; it leaves its files in the folder of the results, once. The second
+        measure: What is measured besides the runs, once, on the machine that asks first: plain JSON types. The
             argument asks for the quick form.
         by_name_only: It would take so long that it is never run along with all the others.
         arguments: Of `eva experiment`, if its name is not all.
@@ -122,7 +121,7 @@ class Experiment:
     arms: Callable[[], tuple[Arm, ...]]
     judge: Callable[[Evidence], Judgement]
     remarks: tuple[str, ...] = ()
-    measure: Callable[[Path, bool], None] | None = None
+    measure: Callable[[bool], dict[str, Any]] | None = None
     by_name_only: bool = False
     arguments: tuple[str, ...] = ()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from eva.report.curves import Task, Variant, optimum
 from eva.report.reading import RunRecord, read_run
 from eva.runs.jobs import Job, Play
 
+MEASURED = "measured.json"
+"""The file of an experiment's results that keeps what was measured besides the runs."""
+
 
 class Evidence:
     """The runs that an experiment keeps; all of them must be finished.
@@ -25,12 +29,11 @@ class Evidence:
         records: Where its runs are kept.
 
     Attributes:
-        folder: Of the experiment's results.
         tasks: The arms as variants, task by task.
     """
 
     def __init__(self, arms: Sequence[Arm], records: Records) -> None:
-        self.folder = records.folder.parent
+        self._folder = records.folder.parent
         self._arms = arms
         self._paths = {(arm.task, arm.label): [_kept(records, job) for job in arm.jobs] for arm in arms}
         self.tasks = tuple(self._task(name) for name in dict.fromkeys(arm.task for arm in arms))
@@ -39,6 +42,12 @@ class Evidence:
     def runs(self) -> list[RunRecord]:
         """All runs, task by task and arm by arm."""
         return [run for task in self.tasks for run in task.runs]
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What was measured besides the runs, and its provenance."""
+        content: dict[str, Any] = json.loads((self._folder / MEASURED).read_text())
+        return content
 
     def plays(self, label: str) -> tuple[Play, ...]:
         """Return the occasions on which each of an arm's runs played."""

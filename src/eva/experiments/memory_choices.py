@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,14 +31,11 @@ from eva.experiments.evidence import Evidence, variant
 from eva.experiments.maze import DQN, margin
 from eva.experiments.rules import Effect, are_all_below, both, effect, is_below, rises
 from eva.experiments.words import brief, brief_gain, brief_share, gained, measured_by, plain, seeds, times
-from eva.files import write_whole
 from eva.report.aggregate import CONFIDENCE
 from eva.report.curves import Task, Variant
 from eva.report.measures import Comparison, Estimate, areas_under, compare, difference, mean
 from eva.report.plots import Intervals, Panel, intervals_files
 from eva.report.verdict import number
-
-SPEEDS = "speeds.json"
 
 
 @dataclass(frozen=True)
@@ -57,19 +52,17 @@ class Row:
         return effect(self.comparison.area_gain, self.margin)
 
 
-def measure(folder: Path, is_quick: bool) -> None:
-    """Write down how fast each choice is on this machine, once."""
-    if not (folder / SPEEDS).exists():
-        from eva.experiments.choice_speeds import measure_speeds  # imports torch: not to list runs
+def measure(is_quick: bool) -> dict[str, Any]:
+    """Return how fast each choice is on this machine."""
+    from eva.experiments.choice_speeds import measure_speeds  # imports torch: not to list runs
 
-        configs = {arm.label: arm.jobs[0].config for arm in arms()}
-        write_whole(folder / SPEEDS, (json.dumps(measure_speeds(configs, is_quick), indent=2) + "\n").encode())
+    return measure_speeds({arm.label: arm.jobs[0].config for arm in arms()}, is_quick)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Judge the numbers, the readings, and what more plans, fewer neighbours and a larger memory give."""
     tasks = _tasks(evidence)
-    speeds = json.loads((evidence.folder / SPEEDS).read_text())
+    speeds = evidence.measured
     rows = {DQN: _row(tasks[SHORT], DQN, DEFAULT, speeds)}
     rows |= {each.label: _row(tasks[each.task], each.label, each.reference, speeds) for each in CHOICES}
     certainty = seeds(len(variant(tasks[LONG], DEFAULT).runs))
@@ -206,7 +199,7 @@ def _table(tasks: dict[str, Task], rows: dict[str, Row], speeds: dict[str, Any])
         "Differences to the default, the share of its transitions after which the mean learning curve first reaches "
         f"its final return (the default itself: {own}), and transitions per second as a multiple of the default's; "
         "95% bootstrap intervals, over seeds and over rounds in turn. With two environments the reference is a shared "
-        f"value buffer. Speed: one thread's processor time, {measured_by(speeds['provenance'])}."
+        f"value buffer. Speed: one thread's processor time, {measured_by(speeds)}."
     )
     heads = ["", "mean return over training", "final return", "share of the data", "speed", "effect", "compared over"]
     return Table(caption, heads, cells)

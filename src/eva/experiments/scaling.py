@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,29 +11,26 @@ from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgeme
 from eva.experiments.evidence import Evidence
 from eva.experiments.rules import are_all_below, is_above, is_below
 from eva.experiments.words import brief, measured_by, plain, times
-from eva.files import write_whole
 from eva.report.aggregate import FloatArray
 from eva.report.measures import Estimate, difference, estimate, mean
 from eva.report.plots import Chart, Line, chart_files
 
-COSTS = "costs.json"
 BRUTE, PROJECTED = "brute force", "projection"
 SEARCH, UPDATE, FIT = "search", "update", "fit"
 TWICE, HALF = 2.0, 0.5
 LARGE = 500_000  # states, the paper's memory on Atari
 
 
-def measure(folder: Path, is_quick: bool) -> None:
-    """Write down what a step costs on this machine, once."""
-    if not (folder / COSTS).exists():
-        from eva.experiments.scaling_costs import measure_scaling  # imports torch: not to list experiments
+def measure(is_quick: bool) -> dict[str, Any]:
+    """Return what a step costs on this machine."""
+    from eva.experiments.scaling_costs import measure_scaling  # imports torch: not to list experiments
 
-        write_whole(folder / COSTS, (json.dumps(measure_scaling(is_quick)) + "\n").encode())
+    return measure_scaling(is_quick)
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Judge how a step's cost grows, and what the projection saves."""
-    costs = Costs(json.loads((evidence.folder / COSTS).read_text()))
+    costs = Costs(evidence.measured)
     largest, paper = costs.sizes[-1], costs.nearest(LARGE)
     growth = costs.ratio(costs.whole(PROJECTED, largest), costs.whole(PROJECTED, costs.sizes[0]))
     saved = {
@@ -89,14 +84,14 @@ class Costs:
     """What was measured: microseconds of a step, round by round.
 
     Args:
-        content: Of the file.
+        measured: By `measure`, and where.
     """
 
-    def __init__(self, content: dict[str, Any]) -> None:
-        self.sizes: tuple[int, ...] = tuple(content["sizes"])
-        self.fallbacks: list[float] = content["fallbacks"]
-        self.origin: dict[str, Any] = content["provenance"]
-        self._rounds: dict[str, dict[str, list[list[float]]]] = content["microseconds"]
+    def __init__(self, measured: dict[str, Any]) -> None:
+        self.sizes: tuple[int, ...] = tuple(measured["sizes"])
+        self.fallbacks: list[float] = measured["fallbacks"]
+        self.origin = measured_by(measured)
+        self._rounds: dict[str, dict[str, list[list[float]]]] = measured["microseconds"]
 
     @property
     def parts(self) -> list[str]:
@@ -154,7 +149,7 @@ def _whole(costs: Costs) -> Table:
     caption = (
         "A whole step of the maze's agent, learning included, one thread's processor time: mean over rounds and its "
         "95% bootstrap interval. Fallbacks: searches by projection that took brute force after all. "
-        f"{measured_by(costs.origin).capitalize()}."
+        f"{costs.origin.capitalize()}."
     )
     return Table(caption, heads, rows)
 

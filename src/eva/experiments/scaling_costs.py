@@ -19,7 +19,6 @@ from eva.experiments.full_memory import random_play
 from eva.experiments.scaling import BRUTE, FIT, PROJECTED, SEARCH, UPDATE
 from eva.presets import preset
 from eva.runs.loop import Training
-from eva.runs.provenance import provenance
 from eva.types import Floats, Ints, State
 
 SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
@@ -62,7 +61,7 @@ class Clock:
 
 
 def measure_scaling(is_quick: bool) -> dict[str, Any]:
-    """Return microseconds of a step, by search, part, size and round; fallbacks; and on which machine.
+    """Return microseconds of a step, by search, part, size and round; and fallbacks.
 
     All sizes and both searches are measured in turn.
     """
@@ -80,7 +79,6 @@ def measure_scaling(is_quick: bool) -> dict[str, Any]:
         "sizes": sizes,
         "microseconds": costs,
         "fallbacks": [benches[size].fallback_share for size in sizes],
-        "provenance": provenance(("eva", "experiment", "scaling"), threads=1, device="cpu"),
     }
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
@@ -12,8 +10,7 @@ from eva.experiments.evidence import Evidence, variant
 from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, margin, maze_job
 from eva.experiments.maze_learning import final_returns_in_words, learning_judgement
 from eva.experiments.rules import is_above, is_below
-from eva.experiments.words import gained, plain, seeds
-from eva.files import write_whole
+from eva.experiments.words import gained, measured_by, plain, seeds
 from eva.report.measures import difference, final_returns
 from eva.report.plots import Chart, Line, chart_files
 from eva.report.verdict import number
@@ -22,7 +19,6 @@ STEPS = 150_000
 PLAN_SIZE = 500  # M T, the paper's
 MUCH_DEARER, DEARER = 10.0, 2.0
 TCP, N_STEP, KBRL = "TCP", "n-step", "KBRL"
-COSTS = "costs.json"
 
 
 def arms() -> tuple[Arm, ...]:
@@ -35,12 +31,11 @@ def arms() -> tuple[Arm, ...]:
     )
 
 
-def measure(folder: Path, _: bool) -> None:
-    """Write down what each trace costs on this machine, once; that takes seconds."""
-    if not (folder / COSTS).exists():
-        from eva.experiments.trace_costs import measure_costs  # imports torch: not to list runs
+def measure(_: bool) -> dict[str, Any]:
+    """Return what each trace costs on this machine; that takes seconds."""
+    from eva.experiments.trace_costs import measure_costs  # imports torch: not to list runs
 
-        write_whole(folder / COSTS, (json.dumps(measure_costs(), indent=2) + "\n").encode())
+    return measure_costs()
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -48,7 +43,7 @@ def judge(evidence: Evidence) -> Judgement:
     (task,) = evidence.tasks
     finals = {each.label: final_returns(each) for each in task.variants}
     n_step_loss, tcp_gain = difference(finals[N_STEP], finals[DQN]), difference(finals[TCP], finals[KBRL])
-    costs = json.loads((evidence.folder / COSTS).read_text())
+    costs = evidence.measured
     ratio = _cost(costs, KBRL) / _cost(costs, TCP)
     count = len(variant(task, DQN).runs)
     worse = Finding(
@@ -90,7 +85,8 @@ def _cost(costs: dict[str, Any], name: str) -> float:
 def _table(costs: dict[str, Any]) -> Table:
     heads = ["", *(f"N = {size:,}" for size in costs["transitions"])]
     rows = [[name, *(f"{each:,.0f}" for each in times)] for name, times in costs["microseconds"].items()]
-    return Table("Microseconds of one trace computation over N transitions.", heads, rows)
+    caption = f"Microseconds of one trace computation over N transitions. {measured_by(costs).capitalize()}."
+    return Table(caption, heads, rows)
 
 
 def _chart(costs: dict[str, Any]) -> Chart:

@@ -12,7 +12,6 @@ from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig
 from eva.experiments.alternating import microseconds
-from eva.runs.provenance import provenance
 from eva.types import Trajectories
 
 NUM_TRAJECTORIES = (1, 2, 5, 10, 20)  # of 50 transitions each: N = 50 to 1,000
@@ -21,7 +20,7 @@ NUM_ACTIONS, EMBEDDING_SIZE = 4, 64  # the maze's
 
 
 def measure_costs() -> dict[str, Any]:
-    """Return the median time of each trace in microseconds, measured in turn, and on which machine."""
+    """Return the median time of each trace in microseconds, measured in turn."""
     torch.set_num_threads(1)
     length = EVAConfig().trajectory_length
     sizes = [count * length for count in NUM_TRAJECTORIES]
@@ -29,8 +28,7 @@ def measure_costs() -> dict[str, Any]:
     for count in NUM_TRAJECTORIES:
         for name, time in microseconds(_calls(count, length), ROUNDS, repeats=1).items():
             times.setdefault(name, []).append(round(time, 1))
-    origin = provenance(("eva", "experiment", "trace-computations"), threads=1, device="cpu")
-    return {"transitions": sizes, "microseconds": times, "provenance": origin}
+    return {"transitions": sizes, "microseconds": times}
 
 
 def _calls(count: int, length: int) -> dict[str, Callable[[], object]]:

@@ -70,8 +70,9 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
     )
 
 
-def measured_by(provenance: Mapping[str, Any]) -> str:
-    """Return where something was measured that is no run."""
+def measured_by(measured: Mapping[str, Any]) -> str:
+    """Return by which code, where and when something was measured that is no run."""
+    provenance = measured["provenance"]
     return (
         f"commit {commit(provenance)}; {machine(provenance)}; torch {provenance['versions']['torch']}; "
         f"{str(provenance['started'])[:10]}"
