@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from eva.envs.layout import LAYOUTS, MazeLayout, load_layout, optimal_return
+from eva.envs.layout import LAYOUTS, MazeLayout, load_layout, optimal_return, random_return
 from eva.errors import UserError
-from tests.reference.maze import MOVES, free_cells, mean_optimal_return, move
+from tests.reference.maze import MOVES, free_cells, mean_optimal_return, mean_random_return, move
 
 TINY_MAPS = ["...\n", "..\n..\n", ".#.\n...\n", "....\n.##.\n....\n", "..#.\n#...\n..#.\n", ".....\n"]
 
@@ -114,6 +114,20 @@ def test_optimal_return_of_the_published_mazes():
 def test_optimal_return_gives_up_on_a_maze_too_large_to_enumerate():
     assert optimal_return(load_layout("paper"), 5) is None
     assert optimal_return(load_layout("\n".join(["." * 60] * 60)), 1) is None
+
+
+@pytest.mark.parametrize("text", TINY_MAPS)
+def test_random_return_is_the_expected_one(text):
+    layout = load_layout(text)
+    for num_coins in range(1, min(len(layout.positions), 4)):
+        expected = mean_random_return(list(layout.rows), num_coins, 12)
+        assert random_return(layout, num_coins, 12) == pytest.approx(expected, abs=0.04)  # 4 standard errors or more
+
+
+def test_random_return_of_the_published_mazes():
+    paper = load_layout("paper")
+    assert random_return(paper, 1, 60) == pytest.approx(mean_random_return(list(paper.rows), 1, 60), abs=0.03)
+    assert random_return(paper, 2, 5_001) is None, "it would take long"
 
 
 @pytest.mark.parametrize("num_coins", [-1, 0, 3])

@@ -43,7 +43,7 @@ def write_run(
         "seed": seed,
         "steps": steps,
         "environment": {"id": "eva/CoinMaze-v0", "num_environments": 1},
-        "maze": {"layout": "...\n...\n", "num_coins": num_coins},
+        "maze": {"layout": "...\n...\n", "num_coins": num_coins, "max_episode_steps": 500},
         "eva": {"nonparametric_weight": weight, "trace": trace},
     }
     provenance = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 
 Cell = tuple[int, int]
@@ -77,9 +79,28 @@ def fewest_steps(rows: list[str], agent: Cell, coins: frozenset[Cell]) -> int:
 
 def mean_optimal_return(rows: list[str], num_coins: int) -> float:
     """Average the best return over every start state."""
-    returns = [
-        num_coins - 0.01 * fewest_steps(rows, agent, frozenset(coins))
-        for agent in free_cells(rows)
-        for coins in combinations([cell for cell in free_cells(rows) if cell != agent], num_coins)
-    ]
+    returns = [num_coins - 0.01 * fewest_steps(rows, *start) for start in starts(rows, num_coins)]
     return sum(returns) / len(returns)
+
+
+def mean_random_return(rows: list[str], num_coins: int, max_episode_steps: int) -> float:
+    """Average the expected return of random actions over every start state."""
+    free = set(free_cells(rows))
+
+    @cache
+    def expected(agent: Cell, coins: frozenset[Cell], steps_left: int) -> float:
+        if not coins or steps_left == 0:
+            return 0.0
+        targets = [move(free, agent, action) for action in MOVES]
+        futures = [(cell in coins) - 0.01 + expected(cell, coins - {cell}, steps_left - 1) for cell in targets]
+        return sum(futures) / len(futures)
+
+    returns = [expected(*start, max_episode_steps) for start in starts(rows, num_coins)]
+    return sum(returns) / len(returns)
+
+
+def starts(rows: list[str], num_coins: int) -> Iterator[tuple[Cell, frozenset[Cell]]]:
+    """List every start state: the agent's cell and the coins'."""
+    for agent in free_cells(rows):
+        for coins in combinations([cell for cell in free_cells(rows) if cell != agent], num_coins):
+            yield agent, frozenset(coins)

@@ -13,7 +13,7 @@ from eva.errors import UserError
 from eva.experiments.definition import Arm
 from eva.experiments.records import Records
 from eva.report.aggregate import FloatArray
-from eva.report.curves import Task, Variant, optimum
+from eva.report.curves import Task, Variant, levels
 from eva.report.reading import RunRecord, read_run
 from eva.runs.jobs import Job, Play
 
@@ -73,7 +73,7 @@ class Evidence:
             if arm.task == name:
                 runs = tuple(read_run(path) for path in self._paths[arm.task, arm.label])
                 variants.append(Variant(arm.label, (), runs))
-        return Task(name, optimum(variants[0].runs[0].config), tuple(variants))
+        return Task(name, *levels(variants[0].runs[0].config), tuple(variants))
 
 
 def variant(task: Task, label: str) -> Variant:

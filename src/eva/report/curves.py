@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eva.config import NOT_IDENTITY
-from eva.envs.layout import load_layout, optimal_return
+from eva.envs.layout import load_layout, optimal_return, random_return
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.report.aggregate import FloatArray, mean_interval
@@ -73,10 +73,16 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The variants that played the same environment, and its exactly computed optimal return where there is one."""
+    """The variants that played the same environment.
+
+    Attributes:
+        optimum: The exactly computed optimal return, where there is one.
+        chance: The return of random play, where it is known.
+    """
 
     name: str
     optimum: float | None
+    chance: float | None
     variants: tuple[Variant, ...]
 
     @property
@@ -123,7 +129,7 @@ def group_tasks(runs: Iterable[RunRecord]) -> list[Task]:
     for name, group in zip(names, groups, strict=True):
         rivals = [_task_fields(other[0]) for rival, other in zip(names, groups, strict=True) if rival == name]
         unique_name = ", ".join([name, *_assignments(_task_fields(group[0]), differing(rivals))])
-        tasks.append(Task(unique_name, optimum(group[0].config), _variants(group)))
+        tasks.append(Task(unique_name, *levels(group[0].config), _variants(group)))
     return sorted(tasks, key=lambda task: task.name)
 
 
@@ -150,14 +156,16 @@ def differing(fields: Sequence[Mapping[str, str]]) -> list[str]:
     return [name for name in names if len({each.get(name) for each in fields}) > 1]
 
 
-def optimum(config: Mapping[str, Any]) -> float | None:
-    """Return the exactly computed optimal return of a run's environment, where there is one."""
+def levels(config: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the optimal return of a run's environment, computed exactly, and that of random play, where known."""
     if config["environment"]["id"] != MAZE_ID:
-        return None
+        return None, None
     try:
-        return optimal_return(load_layout(config["maze"]["layout"]), int(config["maze"]["num_coins"]))
-    except (UserError, KeyError, TypeError, ValueError):  # a layout that has moved costs the line, not the report
-        return None
+        maze = config["maze"]
+        layout, num_coins = load_layout(maze["layout"]), int(maze["num_coins"])
+        return optimal_return(layout, num_coins), random_return(layout, num_coins, int(maze["max_episode_steps"]))
+    except (UserError, KeyError, TypeError, ValueError):  # a layout that has moved costs the lines, not the report
+        return None, None
 
 
 def _variants(runs: Iterable[RunRecord]) -> tuple[Variant, ...]:

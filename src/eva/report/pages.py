@@ -95,7 +95,11 @@ def _caption(tasks: Sequence[Task]) -> str:
     interval = "the 95% bootstrap interval of the mean"
     mixed = f"minimum to maximum, or from {BOOTSTRAP_SEEDS} seeds on {interval}"
     band = mixed if len(enough) > 1 else interval if True in enough else "minimum to maximum"
-    optimum = " Dashed: the optimal return, computed exactly." if any(t.optimum is not None for t in tasks) else ""
+    optimum = (
+        " Dashed: the optimal return, computed exactly, and that of random play."
+        if any(t.optimum is not None for t in tasks)
+        else ""
+    )
     dotted = " Dotted: unfinished." if any(not run.finished for task in tasks for run in task.runs) else ""
     return (
         "Thick: mean over seeds, where every seed has a value. Thin: each seed, unless there are many. A seed's curve "

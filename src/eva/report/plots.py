@@ -249,6 +249,8 @@ def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool
         _draw_variant(axes, task, variant, numbers[variant.label], shows_runs)
     if task.optimum is not None:
         _draw_level(axes, f"optimal return {number(task.optimum)}", task.optimum)
+    if task.chance is not None:
+        _draw_level(axes, f"random play {number(task.chance)}", task.chance)
     axes.margins(y=0.08)
     axes.set_xlim(0, task.grid[-1])
     axes.set_xlabel("transitions")
