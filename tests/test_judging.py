@@ -198,12 +198,19 @@ def test_a_curve_that_still_rises_is_told_of(tmp_path: Path) -> None:
     assert f"DQN's return still changes by +{1.8 - LOW:.2f}" in summary["findings"][0]["measured"]
 
 
+def test_what_one_of_two_never_reaches_is_told_apart(tmp_path: Path) -> None:
+    never = judged(tmp_path, "maze-one-coin", lambda job: Learned(0.8 if weight(job) == 0 else 0.2))
+    assert (
+        "and -\N{INFINITY} (95% interval -\N{INFINITY} to -\N{INFINITY}) are saved" in never["findings"][0]["measured"]
+    )
+
+
 def test_what_random_play_reaches_does_not_count(tmp_path: Path) -> None:
     records = prepared(tmp_path, "maze-two-coins", lambda job: Learned(0.5, 0.7))
     decay = experiment("maze-two-coins").arms()[0].jobs[0].config.exploration.epsilon_decay_transitions
     for path in records.folder.rglob("weight-0.4/*/episodes.csv"):
         header, *lines = path.read_text().splitlines()
-        early = [line.replace(str(LOW), "9.0") for line in lines if int(line.split(",")[0]) < decay - 7_500]
+        early = [line.replace(str(LOW), "9.0") for line in lines if int(line.split(",")[0]) <= decay]
         path.write_text("\n".join([header, *early, *lines[len(early) :]]) + "\n")
     (task,) = Evidence(experiment("maze-two-coins").arms(), records).tasks
     assert compare_arms(task)["EVA, weight 0.4"].data_share.value > 0.7

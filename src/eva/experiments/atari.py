@@ -103,7 +103,7 @@ def arms(scope: Scope) -> tuple[Arm, ...]:
 
 def _job(scope: Scope, game: str, label: str, seed: int) -> Job:
     base = for_game(preset("atari" if scope.frames >= SMALL_FRAMES else "atari-small"), game)
-    run = replace(base.run, threads=1, checkpoints_kept=1)  # many runs at a time
+    run = replace(base.run, threads=1, checkpoints_kept=1, stop_when_diverged=False)  # many at a time; P132
     steps = scope.frames // base.atari.frame_skip
     config = _variant(replace(base, seed=seed, steps=steps, run=run), label)
     arm = label.lower().replace(", ", "-").replace(" ", "-")

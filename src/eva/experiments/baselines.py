@@ -11,6 +11,7 @@ from eva.experiments.maze import (
     DQN,
     PAPER_WEIGHT,
     SEEDS,
+    TUNED_WITH_ONE_COIN,
     changed,
     compare_arms,
     learning_tables,
@@ -134,7 +135,7 @@ EXPERIMENT = Experiment(
     arms=arms,
     judge=judge,
     remarks=(
-        "All have the learner's numbers that were searched for with DQN (P16). Prioritised replay may want a lower "
-        "learning rate (P76); that was not tried.",
+        TUNED_WITH_ONE_COIN,
+        "Prioritised replay may want a lower learning rate (P76); that was not tried.",
     ),
 )

@@ -14,7 +14,7 @@ from eva.experiments.maze import PAPER_WEIGHT, label, seeded
 from eva.experiments.words import brief, plain
 from eva.presets import preset
 from eva.report.aggregate import FloatArray
-from eva.report.measures import stratified_mean
+from eva.report.measures import mean_by_episode
 from eva.report.plots import figure_files
 from eva.report.verdict import number
 from eva.runs.jobs import Job, Play
@@ -55,7 +55,7 @@ def judge(evidence: Evidence) -> Judgement:
         numbers={
             "returns": plain(
                 {
-                    f"{weight:g}": {**asdict(stratified_mean(values)), "seeds": means[weight].tolist()}
+                    f"{weight:g}": {**asdict(mean_by_episode(values)), "seeds": means[weight].tolist()}
                     for weight, values in returns.items()
                 }
             )
@@ -85,7 +85,7 @@ def _chosen_table(evidence: Evidence, chosen: Mapping[float, tuple[Ints, FloatAr
     rows = [
         [
             label(weight),
-            brief(stratified_mean(returns)),
+            brief(mean_by_episode(returns)),
             ", ".join(map(number, returns.mean(axis=0))),
             ", ".join(f"{_steps(evidence)[occasion]:,}" for occasion in best),
         ]

@@ -10,6 +10,7 @@ from eva.experiments.evidence import Evidence, variant
 from eva.experiments.maze import (
     DQN,
     PAPER_WEIGHT,
+    TUNED_WITH_ONE_COIN,
     compare_arms,
     label,
     learning_tables,
@@ -97,8 +98,12 @@ def learning_judgement(tasks: Sequence[Task], findings: tuple[Finding, ...], bas
 def final_returns_in_words(task: Task) -> str:
     """Return the final return of each arm, for an outcome."""
     ends = ", ".join(f"{number(each.final.value)} ({name})" for name, each in measure_arms(task).items())
-    best = "" if task.optimum is None else f"; the optimum is {number(task.optimum)}"
-    return f"Final returns: {ends}{best}"
+    levels = [
+        f"{what} {number(value)}"
+        for what, value in (("the optimum is", task.optimum), ("random play returns", task.chance))
+        if value is not None
+    ]
+    return "; ".join([f"Final returns: {ends}", *levels])
 
 
 def _area_gain(task: Task, first: float, second: float) -> Estimate:
@@ -171,4 +176,5 @@ TWO_COINS = Experiment(
     ),
     arms=two_coins_arms,
     judge=judge_two_coins,
+    remarks=(TUNED_WITH_ONE_COIN,),
 )

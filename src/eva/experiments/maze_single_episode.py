@@ -8,11 +8,11 @@ import numpy as np
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, maze_job, numbers
+from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, maze_job, numbers
 from eva.experiments.rules import SATURATED, is_above, is_below, saturates
 from eva.experiments.words import brief, brief_gain, gained, plain
 from eva.report.aggregate import FloatArray
-from eva.report.measures import Estimate, stratified_mean
+from eva.report.measures import Estimate, mean_by_episode
 from eva.report.plots import Chart, Line, chart_files, figure_files
 from eva.report.verdict import number
 from eva.runs.jobs import Play
@@ -34,11 +34,11 @@ def judge(evidence: Evidence) -> Judgement:
     """Judge that EVA gains at once, and that this saturates at the paper's weight."""
     (task,) = evidence.tasks
     returns = {weight: evidence.played(DQN, 0, weight) for weight in WEIGHTS}  # (episodes, networks)
-    means = {weight: stratified_mean(values) for weight, values in returns.items()}
-    gain = stratified_mean(returns[PAPER_WEIGHT] - returns[0.0])
-    further = stratified_mean(returns[WEIGHTS[-1]] - returns[PAPER_WEIGHT])
+    means = {weight: mean_by_episode(values) for weight, values in returns.items()}
+    gain = mean_by_episode(returns[PAPER_WEIGHT] - returns[0.0])
+    further = mean_by_episode(returns[WEIGHTS[-1]] - returns[PAPER_WEIGHT])
     saturated = returns[PAPER_WEIGHT] + SATURATED * (returns[PAPER_WEIGHT] - returns[0.0])
-    excesses = [stratified_mean(returns[weight] - saturated) for weight in WEIGHTS if weight not in (0.0, PAPER_WEIGHT)]
+    excesses = [mean_by_episode(returns[weight] - saturated) for weight in WEIGHTS if weight not in (0.0, PAPER_WEIGHT)]
     num_episodes, num_networks = returns[0.0].shape
     certainty = (
         f"{num_episodes} episodes for each of {num_networks} networks and each weight, from the same start states; "
@@ -84,7 +84,7 @@ def _by_network(values: FloatArray) -> list[float]:
 def _table(returns: dict[float, FloatArray], means: dict[float, Estimate]) -> Table:
     rows = []
     for weight, mean in means.items():
-        gain = "" if weight == 0 else brief_gain(stratified_mean(returns[weight] - returns[0.0]))
+        gain = "" if weight == 0 else brief_gain(mean_by_episode(returns[weight] - returns[0.0]))
         networks = ", ".join(number(value) for value in _by_network(returns[weight]))
         rows.append([f"{weight:g}", brief(mean), gain, networks])
     caption = "Mean return of single episodes, its 95% bootstrap interval, and the gain over the network alone."
@@ -124,4 +124,5 @@ EXPERIMENT = Experiment(
     ),
     arms=arms,
     judge=judge,
+    remarks=(TUNED_WITH_ONE_COIN,),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
 from eva.experiments.rules import are_all_below, is_above, is_below
-from eva.experiments.words import brief, measured_by, plain, times
+from eva.experiments.words import brief, capital, measured_by, plain, times
 from eva.report.aggregate import FloatArray
 from eva.report.measures import Estimate, difference, estimate, mean
 from eva.report.plots import Chart, Line, chart_files
@@ -149,7 +149,7 @@ def _whole(costs: Costs) -> Table:
     caption = (
         "A whole step of the maze's agent, learning included, one thread's processor time: mean over rounds and its "
         "95% bootstrap interval. Fallbacks: searches by projection that took brute force after all. "
-        f"{costs.origin.capitalize()}."
+        f"{capital(costs.origin)}."
     )
     return Table(caption, heads, rows)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, margin, maze_job
+from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, margin, maze_job
 from eva.experiments.maze_learning import final_returns_in_words, learning_judgement
 from eva.experiments.rules import is_above, is_below
-from eva.experiments.words import gained, measured_by, plain, seeds
+from eva.experiments.words import capital, gained, measured_by, plain, seeds
 from eva.report.measures import difference, final_returns
 from eva.report.plots import Chart, Line, chart_files
 from eva.report.verdict import number
@@ -85,7 +85,7 @@ def _cost(costs: dict[str, Any], name: str) -> float:
 def _table(costs: dict[str, Any]) -> Table:
     heads = ["", *(f"N = {size:,}" for size in costs["transitions"])]
     rows = [[name, *(f"{each:,.0f}" for each in times)] for name, times in costs["microseconds"].items()]
-    caption = f"Microseconds of one trace computation over N transitions. {measured_by(costs).capitalize()}."
+    caption = f"Microseconds of one trace computation over N transitions. {capital(measured_by(costs))}."
     return Table(caption, heads, rows)
 
 
@@ -119,4 +119,5 @@ EXPERIMENT = Experiment(
     arms=arms,
     judge=judge,
     measure=measure,
+    remarks=(TUNED_WITH_ONE_COIN,),
 )

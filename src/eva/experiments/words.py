@@ -13,6 +13,7 @@ from eva.report.curves import FINAL_SHARE, Task
 from eva.report.measures import Comparison, Estimate, Measures
 from eva.report.verdict import number
 
+_ENDLESS = {math.inf: "+\N{INFINITY}", -math.inf: "-\N{INFINITY}"}  # where one of two never gets there
 DIGITS = 4  # of what summary.json says: the rest may change from one machine to the next
 
 
@@ -43,7 +44,7 @@ def share(estimate: Estimate) -> str:
 
 def saving(estimate: Estimate) -> str:
     """Return a share of the data that is saved, with its interval, for a sentence."""
-    return _with_interval(estimate, lambda value: f"{value:+.0%}" if math.isfinite(value) else "none", "95% interval ")
+    return _with_interval(estimate, lambda value: _ENDLESS.get(value, f"{value:+.0%}"), "95% interval ")
 
 
 def brief_share(estimate: Estimate) -> str:
@@ -65,7 +66,7 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
         "undecided": "whether EVA helps is undecided",
     }[effect(gain.area_gain, margin)]
     return (
-        f"{_capital(where)}: {said}. The mean return over training changes by {gained(gain.area_gain)}, the final "
+        f"{capital(where)}: {said}. The mean return over training changes by {gained(gain.area_gain)}, the final "
         f"return by {gained(gain.final_gain)}."
     )
 
@@ -104,9 +105,10 @@ def plain(content: Any) -> Any:
 def measures_table(task: Task, measures: Mapping[str, Measures]) -> Table:
     """Return what was measured of each arm of a task."""
     best = "" if task.optimum is None else f" The optimal return is {number(task.optimum)}."
+    worst = "" if task.chance is None else f" Random play returns {number(task.chance)}."
     caption = (
-        f"{_capital(task.name)}: mean over seeds, and its 95% bootstrap interval. Final: the episodes that finished in "
-        f"the last {FINAL_SHARE:.0%} of the transitions.{best}"
+        f"{capital(task.name)}: mean over seeds, and its 95% bootstrap interval. Final: the episodes that finished in "
+        f"the last {FINAL_SHARE:.0%} of the transitions.{best}{worst}"
     )
     rows = [
         [name, str(len(each.seeds)), brief(each.final), brief(each.area), _each(each.finals)]
@@ -125,7 +127,7 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
         reached = f"{each.num_reached} of {len(measures[name].seeds)}"
         rows.append([name, *(gains or ["", ""]), brief_share(each.data_share), reached])
     caption = (
-        f"{_capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
+        f"{capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
         f"mean learning curve first reaches {baseline}'s final return."
     )
     return Table(caption, heads, rows)
@@ -134,7 +136,7 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
 def _with_interval(estimate: Estimate, form: Callable[[float], str], introduction: str = "") -> str:
     if math.isnan(estimate.value):
         return "no value"
-    if estimate.low == -math.inf and estimate.high == math.inf:
+    if math.isnan(estimate.low):
         return f"{form(estimate.value)} (one seed: no interval)"
     return f"{form(estimate.value)} ({introduction}{form(estimate.low)} to {form(estimate.high)})"
 
@@ -143,7 +145,8 @@ def _each(values: Sequence[float]) -> str:
     return ", ".join(number(value) for value in values)
 
 
-def _capital(sentence: str) -> str:
+def capital(sentence: str) -> str:
+    """Return a sentence with a capital."""
     return sentence[:1].upper() + sentence[1:]
 
 

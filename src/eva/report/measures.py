@@ -13,7 +13,7 @@ from eva.report.curves import FINAL_SHARE, WINDOW_SHARE, Task, Variant, curve, f
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95% interval; infinite where something was never reached, or where one seed tells nothing."""
+    """A number and its 95% interval; infinite where something was never reached, NaN where one seed tells nothing."""
 
     value: float
     low: float
@@ -47,8 +47,8 @@ class Comparison:
         final_gain: What its final return is above the baseline's.
         area_gain: What its mean over training is above the baseline's.
         data_share: Transitions until its mean learning curve first reaches the baseline's final return, divided by the
-            length of the baseline's training; infinite if it never does. The curve counts from when exploration has
-            decayed: before, random play may be as good as what is learned.
+            length of the baseline's training; infinite if it never does. The curve counts from where its window
+            begins after exploration has decayed: before, random play may be as good as what is learned.
         data_saved: What the baseline's own curve needs to get there, less that.
         num_reached: Seeds whose own learning curve reaches the baseline's final return.
     """
@@ -83,9 +83,9 @@ def mean(values: FloatArray) -> Estimate:
     return estimate(lambda means: means, values)
 
 
-def stratified_mean(values: FloatArray) -> Estimate:
-    """Return the mean of (n, groups), resampled for each group by itself: it speaks of these groups."""
-    return estimate(lambda *means: np.mean(means, axis=0), *values.T)
+def mean_by_episode(values: FloatArray) -> Estimate:
+    """Return the mean of (episodes, networks), resampled by episode: its start is the same for each of the networks."""
+    return mean(values.mean(axis=1))
 
 
 def difference(first: FloatArray, second: FloatArray, confidence: float = CONFIDENCE) -> Estimate:
@@ -108,7 +108,7 @@ def measure(task: Task, variant: Variant) -> Measures:
 def compare(task: Task, variant: Variant, baseline: Variant) -> Comparison:
     """Compare a variant with a baseline; one that is compared with itself tells when it reaches its own end."""
     length = baseline.runs[0].planned
-    begin = max(WINDOW_SHARE * length, *(_end_of_exploration(each) for each in (variant, baseline)))
+    begin = WINDOW_SHARE * length + max(_end_of_exploration(each) for each in (variant, baseline))
     grid = task.grid[task.grid >= min(begin, task.grid[-1])]
 
     def drawn_together(variant: Variant) -> FloatArray:
@@ -171,6 +171,6 @@ def _estimate(
     value: float, samples: FloatArray, arms: Sequence[FloatArray], confidence: float = CONFIDENCE
 ) -> Estimate:
     if min(map(len, arms)) < 2:
-        return Estimate(value, -np.inf, np.inf)
+        return Estimate(value, np.nan, np.nan)
     low, high = interval(samples, confidence)
     return Estimate(value, float(low), float(high))
