@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
+import json
 import os
 import pickle
 import resource
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +21,7 @@ import pytest
 
 from eva.cli import main
 from eva.runs.checkpoint import CheckpointStore, load
+from eva.runs.loop import train
 from eva.runs.records import RunDirectory
 from tests.agents import Bomb
 from tests.test_resume import (
@@ -246,10 +251,75 @@ def test_a_finished_run_without_checkpoints_is_not_overwritten(halfway, whole, c
     assert differing(halfway, whole) == []
 
 
+def test_a_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
+    status = status_of(halfway) | {"state": "stopped"}
+    (halfway / "status.json").write_text(json.dumps(status))
+    shutil.rmtree(halfway / "checkpoints")
+    before = recorded_files(halfway)
+    assert "is stopped after 60 transitions and has no checkpoint" in refused(command(CONFIG, halfway), capsys)
+    assert recorded_files(halfway) == before
+
+
+def test_checkpoints_that_cannot_be_reached_are_not_given_up(halfway, capsys):
+    """Say, on a disk that is not there."""
+    shutil.rmtree(halfway / "checkpoints")
+    (halfway / "checkpoints").symlink_to(halfway / "disk")
+    (halfway / "status.json").write_text(json.dumps(status_of(halfway) | {"state": "running"}))
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"cannot read {halfway / 'checkpoints'} (No such file or directory): restore it" in sentence
+    assert recorded_files(halfway) == before
+
+
 def test_records_that_lost_their_end_are_refused(halfway, capsys):
     os.truncate(halfway / "episodes.csv", 30)
     sentence = refused(command(CONFIG, halfway), capsys)
     assert f"{halfway / 'episodes.csv'} has lost its end: restore it or start over with --restart." in sentence
+
+
+def test_records_are_cut_all_or_none(halfway, capsys):
+    (halfway / "timing.jsonl").unlink()
+    flip(halfway / "checkpoints" / "step-000000000060" / "plain.json")  # so that all would be cut back to 40
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"cannot read {halfway / 'timing.jsonl'} (No such file or directory): restore it or start over" in sentence
+    assert recorded_files(halfway) == before
+
+
+class Gone(io.StringIO):
+    """A stream that nobody reads any more, or whose disk is full."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.error = OSError(number, os.strerror(number))
+
+    def write(self, _: str) -> int:
+        raise self.error
+
+    def flush(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_progress_that_cannot_be_told_ends_no_run(tmp_path, whole, number):
+    train(CONFIG, tmp_path / "run", Gone(number))
+    assert differing(tmp_path / "run", whole) == []
+
+
+def test_output_that_cannot_be_written_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Gone(errno.ENOSPC))
+    assert "cannot use the output (No space left on device)" in refused(["presets"], capsys)
+
+
+def test_who_may_read_a_run_may_read_all_of_it(half):
+    modes = {path.name: path.stat().st_mode for path in half.iterdir() if path.is_file() and path.name != ".lock"}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_a_memory_that_does_not_fit_is_told(tmp_path, capsys):
+    enormous = ["--eva.value-buffer-capacity", "1000000000000"]
+    sentence = refused(["train", "smoke", "--out", str(tmp_path / "run"), *enormous], capsys)
+    assert "needs more memory than there is" in sentence
 
 
 # Hostile files

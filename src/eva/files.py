@@ -14,15 +14,19 @@ from typing import IO
 
 from eva.errors import UserError
 
+WRITING = ("write", "choose another place or make room")
+READING = ("read", "restore it or choose another")
+
 
 @contextmanager
-def refusing_kindly(path: Path) -> Iterator[None]:
+def refusing_kindly(path: Path, what: tuple[str, str] = WRITING) -> Iterator[None]:
     """Turn what the system says about `path` (no permission, full disk) into a UserError."""
+    doing, remedy = what
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UserError(f"cannot write {path} ({reason}): choose another place or make room.") from error
+        raise UserError(f"cannot {doing} {path} ({reason}): {remedy}.") from error
 
 
 def locked(path: Path) -> IO[str] | None:

@@ -41,8 +41,9 @@ class Records:
             return
         with refusing_kindly(target):
             target.mkdir(parents=True, exist_ok=True)
-            # The status comes last: it makes the record a finished run's.
-            names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
+        # The status comes last: it makes the record a finished run's.
+        names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
+        with refusing_kindly(directory, ("read", "remove it, and the run is made anew")):
             contents = {name: read_either(directory / name) for name in names}
         for name, content in contents.items():
             (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
 from eva.errors import UserError
-from eva.files import refusing_kindly
+from eva.files import READING, refusing_kindly
 from eva.runs import chunks
 from eva.runs.chunks import ArrayEntry, DamagedError, FileEntry, parse_names, refusing_damage
 
@@ -124,8 +124,8 @@ class CheckpointStore:
 
     def _found(self) -> list[tuple[int, Path]]:
         """Return step and path of what may be a checkpoint, newest first."""
-        with refusing_kindly(self.directory):
-            paths = list(self.directory.iterdir()) if self.directory.is_dir() else []
+        with refusing_kindly(self.directory, READING):
+            paths = list(self.directory.iterdir()) if os.path.lexists(self.directory) else []
         matches = [(_STEP_NAME.fullmatch(path.name), path) for path in paths]
         found = [(int(match[1]), match[2] is None, path) for match, path in matches if match]
         return [(step, path) for step, _, path in sorted(found, reverse=True)]

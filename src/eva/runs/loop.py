@@ -21,6 +21,7 @@ from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
 from eva.runs.records import RunDirectory, with_threads
 from eva.runs.safety import Safety
+from eva.runs.status import read_status
 from eva.runs.stopping import StoppedError, StopRequest
 from eva.types import Observations, State, StepOutcome, VectorEnvironment
 
@@ -114,17 +115,18 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
             safety.discard()
         origin = provenance(command(), config.run.threads, str(training.agent.device))
         if not safety.resume(origin, display.say):
-            if finished is not None:
+            status = read_status(path)
+            if not restart and status.state in ("finished", "stopped"):  # which a checkpoint comes before
                 raise UserError(
-                    f"{path} is finished after {finished:,} transitions and has no checkpoint to go on from: "
-                    "choose another --out, or pass --restart to start over."
+                    f"{path} is {status.state} after {status.step:,} transitions and has no checkpoint to go on from: "
+                    "restore it, choose another --out, or pass --restart to start over."
                 )
             directory.begin(origin)
         with StopRequest() as stop:
             _run(training, directory, safety, display, stop)
         if stop.received is not None:  # too late to break off, but what was to follow is not wanted
             raise StoppedError(stop.received)
-    print(f"{path} is finished: {training.agent.transitions:,} transitions.", file=stream)
+        display.say(f"{path} is finished: {training.agent.transitions:,} transitions.")
 
 
 def _run(training: Training, directory: RunDirectory, safety: Safety, display: Display, stop: StopRequest) -> None:

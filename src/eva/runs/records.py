@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from eva.agent.eva import EVAAgent
 from eva.config import NOT_IDENTITY, Config
 from eva.errors import BusyError, UserError
-from eva.files import DRAFT, drafting, locked, refusing_kindly, write_whole
+from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
 from eva.runs.episodes import Episode
 from eva.runs.names import EPISODE_COLUMNS, METRICS
@@ -97,14 +97,18 @@ class RunDirectory:
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
         """Cut the records back to a checkpoint, so that each curve is one curve, and note who goes on from there."""
-        for name in _GROWING:
-            with refusing_kindly(self.path / name):
-                size = state["sizes"][name]
-                if (self.path / name).stat().st_size < size:
-                    raise UserError(f"{self.path / name} has lost its end: restore it or start over with --restart.")
-                os.truncate(self.path / name, size)
+        paths = {self.path / name: state["sizes"][name] for name in _GROWING}
+        for path, size in paths.items():  # all of them, before any is cut
+            with refusing_kindly(path, ("read", "restore it or start over with --restart")):
+                if path.stat().st_size < size:
+                    raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
+        for path, size in paths.items():
+            with refusing_kindly(path):
+                os.truncate(path, size)
         origin = self._read_json("provenance.json")
-        self._write_json("provenance.json", {**origin, "continued": [*origin.get("continued", []), provenance]})
+        before = origin.get("continued")
+        continued = [*(before if isinstance(before, list) else []), provenance]
+        self._write_json("provenance.json", {**origin, "continued": continued})
         self.seconds = state["seconds"]
         self._write_status("running", state["step"])
         write_whole(self.path / "config.json", self.config.to_json().encode())
@@ -172,7 +176,7 @@ class RunDirectory:
         """Return what a file says, or nothing where it is missing or damaged."""
         try:
             content = json.loads((self.path / name).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
 
@@ -190,6 +194,7 @@ def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     with drafting(path) as draft:
         try:
             save_file(arrays, draft)
+            shutil.copymode(path.with_name("status.json"), draft)  # it lets nobody but the owner read
         except SafetensorError as error:  # it quotes what the system said
             code = re.search(r"os error (\d+)", str(error))
             if code is None:
@@ -220,9 +225,10 @@ def with_threads(config: Config, path: Path) -> Config:
 
 def _refuse_foreign(path: Path, config: Config) -> None:
     """Refuse a path that is in use for anything but this run."""
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is a file: choose a directory.")
-    with refusing_kindly(path):
+    with refusing_kindly(path, READING):
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path} is a file: choose a directory.")
+    with refusing_kindly(path, READING):
         names = [entry.name for entry in path.iterdir()] if path.exists() else []
         if all(name == ".lock" or DRAFT.fullmatch(name) for name in names):
             return
