@@ -378,6 +378,21 @@ def test_files_of_another_run_are_refused(
         assert "does not fit its config.json" in refused([str(copy)], capsys)
 
 
+def test_values_that_are_no_numbers_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copy / "policy.safetensors"
+    save_file({name: tensor * torch.nan for name, tensor in load_file(file).items()}, file)
+    assert "the network's values are infinite or not numbers" in refused([str(copy)], capsys)
+
+
+def test_actions_that_there_are_not_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copy / "memory.safetensors"
+    memory = load_file(file)
+    save_file({**memory, "actions": torch.full_like(memory["actions"], 99)}, file)
+    assert "does not fit its config.json: restore it, or train the run again with --restart" in refused(
+        [str(copy)], capsys
+    )
+
+
 @pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
 def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "exploded"

@@ -650,6 +650,7 @@ def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
     assert "eva: the run diverged at" in sentences[0]
     assert what in sentences[0]
     assert "lower learner.learning_rate" in sentences[0]
+    assert "see that the environment's rewards and observations are finite" in sentences[0]
     assert str(apart) in sentences[0]
 
 
@@ -683,6 +684,7 @@ def test_what_counts_as_diverged(tmp_path):
 def test_a_run_that_diverges_goes_on_if_it_shall(tmp_path, capsys):
     config = run_config(learner={"learning_rate": 10.0, "learning_starts_transitions": 45})
     assert main(command(config, tmp_path)) == 2
+    assert "lower learner.learning_rate, go on with --run.no-stop-when-diverged, or examine" in capsys.readouterr().err
     assert main([*command(config, tmp_path), "--run.no-stop-when-diverged"]) == 0
     assert "goes on from 40 transitions." in capsys.readouterr().err
     assert status_of(tmp_path)["state"] == "finished"

@@ -14,10 +14,11 @@ from eva.agent.device import to_device
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.means import RunningMeans
+from eva.errors import UserError
 from eva.types import Bools, Explanation, Ints, Observations, State, StepOutcome
 
 
-class DivergedError(ArithmeticError):
+class DivergedError(UserError):
     """The network's values are infinite or not numbers: there is nothing left to decide by."""
 
 
@@ -98,7 +99,10 @@ class EVAAgent:
         greedy = values.argmax(axis=1)
         self.largest_value = max(float(np.abs(values).max()), self.largest_value)  # NaN stays, being first
         if not math.isfinite(self.largest_value):
-            raise DivergedError("the network's values are no longer finite")
+            raise DivergedError(
+                "the network's values are infinite or not numbers: see that the observations are finite, and train the "
+                "run again if they are."
+            )
         weight = self.weight
         if weight > 0:
             adjusted_greedy = self.adjuster.adjust(values, h, weight).argmax(axis=1)

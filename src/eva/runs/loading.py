@@ -15,7 +15,7 @@ from eva.config import Config, Device
 from eva.errors import UserError
 from eva.runs.status import read_status
 
-_REMEDY = "finish the run with 'eva train', or choose another"
+_REMEDY = "restore it, or train the run again with --restart"
 
 
 def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent]:
@@ -33,6 +33,8 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
         agent.learner.network.load_state_dict(policy)
         agent.learner.target_network.load_state_dict(policy)
         agent.replay.set_state({name: tensor.numpy() for name, tensor in memory.items()})
+        if agent.replay.actions.max() >= spec.num_actions:
+            raise ValueError("an action that there is not")
     except (RuntimeError, KeyError, ValueError, TypeError):
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
     agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
@@ -45,13 +47,15 @@ def load_config(path: Path) -> Config:
         return Config.from_json((path / "config.json").read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
+    except UserError as error:
+        raise UserError(f"{path / 'config.json'}: {error}") from None
 
 
 def _refuse_unfinished(path: Path) -> None:
     """Refuse a run that goes on: its policy and memory, if there are any, are those of an earlier end."""
     state = read_status(path).state
     if state != "finished":
-        raise UserError(f"the run in {path} is not finished (its state is {state}): {_REMEDY}.")
+        raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")
 
 
 def _read(path: Path) -> dict[str, Tensor]:

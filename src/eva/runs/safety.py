@@ -16,6 +16,7 @@ from eva.runs.state import pack, unpack
 if TYPE_CHECKING:
     from eva.runs.loop import Training
 
+_LOOK_AT_THE_ENVIRONMENT = "see that the environment's rewards and observations are finite numbers"
 _TOO_LARGE = 10.0  # times the largest value that rewards allow
 
 
@@ -24,7 +25,7 @@ def _refusing_unplain() -> Iterator[None]:
     """Say whose fault it is that a state cannot be saved: all but the environments' are ours."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         sentence = f"the run cannot be saved ({error}): let the environment's get_state return arrays and plain data."
         raise UserError(sentence) from None
 
@@ -84,14 +85,15 @@ class Safety:
 
     def check(self, metrics: Mapping[str, float | None]) -> None:
         """Stop a run whose loss or values have left all bounds, with a checkpoint apart from the good ones."""
-        what = self._trouble(metrics.get("loss"))
-        if what is None:
+        trouble = self._trouble(metrics.get("loss"))
+        if trouble is None:
             return
+        what, remedy = trouble
         with _refusing_unplain():
             path = self._store.save_apart(self._checkpoint(), "diverged")
         raise UserError(
-            f"the run diverged at {self._training.agent.transitions:,} transitions: {what}, beyond any sensible value; "
-            f"lower learner.learning_rate, go on with --run.no-stop-when-diverged, or examine {path}."
+            f"the run diverged at {self._training.agent.transitions:,} transitions: {what}; lower "
+            f"learner.learning_rate, {remedy}, or examine {path}."
         )
 
     @property
@@ -101,14 +103,19 @@ class Safety:
         is_sensible = math.isfinite(value) and value <= self._largest_sensible_value()
         return None if is_sensible else f"|Q| has reached {value:g}"
 
-    def _trouble(self, loss: float | None) -> str | None:
+    def _trouble(self, loss: float | None) -> tuple[str, str] | None:
+        """Return what is wrong, and what to do about it."""
         agent = self._training.agent
         if loss is not None and not math.isfinite(loss):
-            return f"the loss is {loss}"
-        if self.excess is not None and (self._stops_when_diverged or not math.isfinite(agent.largest_value)):
-            return self.excess
+            return f"the loss is {loss}", _LOOK_AT_THE_ENVIRONMENT
+        excess = self.excess
+        if excess is not None and not math.isfinite(agent.largest_value):
+            return excess, _LOOK_AT_THE_ENVIRONMENT
+        if excess is not None and self._stops_when_diverged:
+            return f"{excess}, beyond any sensible value", "go on with --run.no-stop-when-diverged"
         if not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
-            return "a parameter of the network is infinite or not a number"  # and no state has been valued by it yet
+            # and no state has been valued by it yet
+            return "a parameter of the network is infinite or not a number", _LOOK_AT_THE_ENVIRONMENT
         return None
 
     def _largest_sensible_value(self) -> float:

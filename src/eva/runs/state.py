@@ -17,8 +17,8 @@ def pack(state: State, path: str = "") -> tuple[dict[str, NDArray[Any]], dict[st
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
     for name, value in state.items():
-        if "/" in name:
-            raise ValueError(f"a name in a state may not contain '/': {name!r}")
+        if not isinstance(name, str) or "/" in name:
+            raise ValueError(f"a name in a state must be text without '/', not {name!r}")
         if isinstance(value, dict):
             inner_arrays, plain[name] = pack(value, f"{path}{name}/")
             arrays |= inner_arrays
