@@ -45,6 +45,12 @@ def test_presets_survive_json(name: str) -> None:
         ({"network": 3}, "network must be a group of fields, not 3."),
         ({"replay": {"replay_capacity": 1}}, "replay.replay_capacity must be at least 2"),
         ({"replay": {"priority_floor": 0.0}}, "replay.priority_floor is 0.0, but must be a number above 0."),
+        ({"learner": {"learning_rate": 10**400}}, "but must be a number above 0."),
+        ({"eva": {"kbrl_bandwidth": 1e-200}}, "but must be a number between 1e-100 and 1e100."),
+        ({"run": {"threads": 5_000}}, "run.threads is 5000, but must be a whole number between 0 and 1024."),
+        ({"name": "../elsewhere"}, "name is '../elsewhere', but must be text that can name a directory."),
+        ({"name": "a\0b"}, "must be text that can name a directory"),
+        ({"name": "x" * 201}, "must be text that can name a directory"),
         ({"sed": 1}, "there is no field sed: did you mean 'seed'?"),
         ({"eva": {"num_neighbors": 5}}, "there is no field eva.num_neighbors: did you mean 'num_neighbours'?"),
     ],
@@ -55,9 +61,10 @@ def test_bad_values_are_named(data: dict[str, Any], sentence: str) -> None:
     assert sentence in str(error.value)
 
 
-def test_text_that_is_no_json_is_refused() -> None:
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5_000])
+def test_text_that_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="not JSON"):
-        Config.from_json("{")
+        Config.from_json(text)
 
 
 def test_to_dict_is_plain_json() -> None:

@@ -324,6 +324,8 @@ def test_single_run_without_episodes_gets_its_report_beside_it(tmp_path: Path) -
         ("config.json", "{}"),
         ("status.json", '{"state": "finished"}'),
         ("status.json", None),
+        ("status.json", '{"state": "finished", "step": Infinity}'),
+        ("status.json", "[" * 100_000),
         ("provenance.json", None),
         ("episodes.csv", None),
         ("episodes.csv", ""),
@@ -342,6 +344,13 @@ def test_damaged_run_is_a_user_error_of_one_sentence(tmp_path: Path, file: str, 
         (path / file).write_text(text)
     with pytest.raises(UserError, match=r"^[^\n]*: [^\n]*\.$"):
         write_report([path])
+
+
+def test_a_strange_origin_is_no_trouble(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [(1, 1.0)])
+    for continued in (3, "who", [3], {"commit": 3}):
+        (path / "provenance.json").write_text(json.dumps({"continued": continued}))
+        assert write_report([path]).html.exists()
 
 
 def test_wrong_paths_are_user_errors(tmp_path: Path) -> None:

@@ -140,11 +140,18 @@ def test_spec_describes_the_environments() -> None:
         ({"observation_space": Dict({"a": VECTOR})}, "EVA needs an image or a vector"),
         ({"observation_space": Discrete(5)}, "EVA needs an image or a vector"),
         ({"observation_space": Box(0, 1, (4, 4), np.float32)}, "EVA needs an image or a vector"),
+        ({"observation_space": Box(0, 1, (0,), np.float32)}, "EVA needs an image or a vector"),
     ],
 )
 def test_other_spaces_are_refused_with_advice(spaces: dict[str, Space], advice: str) -> None:
     with pytest.raises(UserError, match=advice):
         vector_of(Scripted(**spaces))
+
+
+def test_observations_are_what_the_space_says() -> None:
+    liar = Scripted(observation_space=Box(0, 1, (5,), np.float32))
+    with pytest.raises(UserError, match=r"shape \(2,\) is not what the observation space says, \(5,\)"):
+        vector_of(liar).reset()
 
 
 def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() -> None:
@@ -161,8 +168,13 @@ def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() 
         ("zzzzzz-v0", "the nearest of "),
         ("not an id!", "not an id!"),
         ("no_such_module:Thing-v0", "no_such_module"),
+        (":Thing-v0", "cannot be made .ValueError: Empty module name"),
+        ("a:b:Thing-v0", "cannot be made .ValueError"),
+        ("tests/Absent-v0", "cannot be made .AttributeError"),
     ],
 )
 def test_an_unknown_id_is_answered_with_advice(environment_id: str, advice: str) -> None:
+    if environment_id == "tests/Absent-v0":
+        gymnasium.register(environment_id, entry_point="tests.test_vector:Absent")
     with pytest.raises(UserError, match=advice):
         make_gymnasium(environment_id)

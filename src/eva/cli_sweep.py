@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -105,8 +106,8 @@ def _check(asked: Sweep) -> None:
             raise UserError(f"{_flag(name)} is {number}, but must be at least {least}.")
     for name in ("gpu_share", "steps_per_second", "node_memory"):
         number = getattr(asked, name)
-        if number is not None and number <= 0:
-            raise UserError(f"{_flag(name)} is {number:g}, but must be above 0.")
+        if number is not None and not 0 < number < math.inf:
+            raise UserError(f"{_flag(name)} is {number:g}, but must be a number above 0.")
     if asked.executor == "local" and _given(asked, "address", "gpu_share"):
         raise UserError("--address and --gpu-share are for a Ray cluster: add --executor ray.")
     if asked.executor == "ray" and asked.jobs is not None:

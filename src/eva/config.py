@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from eva.errors import UserError
 from eva.ids import MAZE_ID
-from eva.schema import Count, CountOrZero, Positive, Share, Sizes, check, from_dict, to_dict
+from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Sizes, Threads, check, from_dict, to_dict
 
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = (
@@ -180,7 +180,7 @@ class EVAConfig:
     """When the weight begins to move to 0 (consolidation; P29); never if not given."""
     anneal_transitions: CountOrZero = 2_000_000
     """How long that takes (paper)."""
-    kbrl_bandwidth: Positive = 1e-4
+    kbrl_bandwidth: Scale = 1e-4
     """b, length scale of the Gaussian kernel (paper; P7)."""
     kbrl_similarity: Positive = 1e-2
     """C, similarity of every state to the parametric pseudo-state (paper; P7)."""
@@ -192,7 +192,7 @@ class RunConfig:
 
     device: Device = "auto"
     """Where the network, the learner and the search run."""
-    threads: CountOrZero = 1
+    threads: Threads = 1
     """CPU threads of torch, part of what makes a run repeatable to the byte; 0 is all cores where the run begins."""
     metrics_period_transitions: Count = 1_000
     """Transitions from one line of metrics.jsonl to the next."""
@@ -210,7 +210,7 @@ class RunConfig:
 class Config:
     """One run."""
 
-    name: str = "maze-1-coin"
+    name: Name = "maze-1-coin"
     """The preset, or the environment's id: the run directory's name."""
     seed: CountOrZero = 0
     """All random numbers of the run follow from it."""
@@ -269,6 +269,6 @@ class Config:
         """Read the text of config.json."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"the configuration is not JSON ({error}): pass a config.json that eva wrote.") from None
         return from_dict(cls, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -26,6 +26,9 @@ Count = Annotated[int, Rule("of at least 1", lambda n: n >= 1)]
 CountOrZero = Annotated[int, Rule("of at least 0", lambda n: n >= 0)]
 Share = Annotated[float, Rule("between 0 and 1", lambda x: 0 <= x <= 1)]
 Positive = Annotated[float, Rule("above 0", lambda x: x > 0)]
+Scale = Annotated[float, Rule("between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)]  # its square is a number
+Threads = Annotated[int, Rule("between 0 and 1024", lambda n: 0 <= n <= 1024)]
+Name = Annotated[str, Rule("that can name a directory", lambda text: _can_name_a_directory(text))]
 Sizes = Annotated[tuple[int, ...], Rule("of at least 1", lambda sizes: all(n >= 1 for n in sizes))]
 
 
@@ -94,12 +97,16 @@ def _problem(value: Any, hint: Any) -> str | None:
 
 def _is_a(value: Any, kind: Any) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(_is_a(item, get_args(kind)[0]) for item in value)
     return isinstance(value, kind)
+
+
+def _can_name_a_directory(text: str) -> bool:
+    return text.isprintable() and text not in ("", ".", "..") and "/" not in text and len(text.encode()) <= 200
 
 
 def _noun(kind: Any) -> str:

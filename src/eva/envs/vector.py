@@ -36,7 +36,14 @@ class GymnasiumVector:
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
         first = [environment.reset(seed=s)[0] for environment, s in zip(self._environments, self._seeds, strict=True)]
-        return np.stack(first)
+        shape = self._spec.observation_shape
+        for observation in first:
+            if np.shape(observation) != shape:
+                raise UserError(
+                    f"an observation of shape {np.shape(observation)} is not what the observation space says, {shape}: "
+                    "mend the environment."
+                )
+        return np.stack(first).astype(self._spec.observation_dtype, copy=False)
 
     def step(self, actions: Ints) -> StepOutcome:
         """Take one action in every environment, and start anew where an episode ended."""
@@ -97,6 +104,11 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
     except (gymnasium.error.Error, ImportError) as error:
         hint = nearest_name(environment_id, gymnasium.registry)
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
+    except Exception as error:  # whatever the environment's own code does
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".")
+        raise UserError(
+            f"{environment_id!r} cannot be made ({reason}): give an id, or MODULE:ID, that gymnasium.make takes."
+        ) from error
 
 
 def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> EnvironmentSpec:
@@ -104,7 +116,7 @@ def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> Env
     name = environment.spec.id if environment.spec else type(environment.unwrapped).__name__
     if not isinstance(actions, Discrete):
         raise UserError(f"{name} has {type(actions).__name__} actions, but EVA needs discrete ones: choose another.")
-    if not isinstance(observations, Box) or len(observations.shape) not in (1, 3):
+    if not isinstance(observations, Box) or len(observations.shape) not in (1, 3) or 0 in observations.shape:
         raise UserError(
             f"{name} has observations {observations}, but EVA needs an image or a vector (a Box): wrap it, for example "
             "in gymnasium.wrappers.FlattenObservation."

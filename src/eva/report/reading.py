@@ -16,7 +16,7 @@ from eva.files import packed, read_either
 from eva.report.aggregate import FloatArray
 from eva.runs.names import EPISODE_COLUMNS
 
-REMEDY = "leave this run out or train it again."
+REMEDY = "leave this run out, or remove its directory and train it again."
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,9 @@ class RunRecord:
     @property
     def provenances(self) -> list[Mapping[str, Any]]:
         """Where the run comes from: who began it, and all who went on with it."""
-        return [self.provenance, *self.provenance.get("continued", [])]
+        continued = self.provenance.get("continued")
+        others = continued if isinstance(continued, list) else []
+        return [self.provenance, *(each for each in others if isinstance(each, Mapping))]
 
     @property
     def finished(self) -> bool:
@@ -101,7 +103,7 @@ def read_run(path: Path) -> RunRecord:
             seconds=seconds,
             diverged=status.get("diverged"),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
 
 
@@ -115,7 +117,7 @@ def _read_text(path: Path) -> str:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"'{path}' is not valid JSON: {REMEDY}") from error
     if not isinstance(value, dict):
         raise UserError(f"'{path}' does not hold a JSON object: {REMEDY}")

@@ -44,7 +44,7 @@ def read_grid(path: Path) -> Grid:
     """Read a file; one that is not understood raises UserError."""
     try:
         content = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"cannot read {path} ({error}): give a file in TOML.") from None
     try:
         return _grid(path.stem, content)
@@ -57,7 +57,7 @@ def _grid(name: str, content: Mapping[str, Any]) -> Grid:
         if key not in _KEYS:
             raise UserError(f"there is no key '{key}': {nearest_name(key, _KEYS)}")
     out = content.get("out", f"runs/{name}")
-    if not isinstance(out, str):
+    if not isinstance(out, str) or not out.isprintable():
         raise UserError(f"out is {out!r}, but must be text: the folder for the runs.")
     base, axes = _base(content), _axes(content)
     jobs = [

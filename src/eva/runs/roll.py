@@ -49,11 +49,12 @@ class Roll:
         try:
             content = json.loads(path.read_text())
             entries = tuple(
-                Entry(folder / run["directory"], run["steps"], tuple(run["plays"])) for run in content["runs"]
+                Entry(folder / _relative(run["directory"]), int(run["steps"]), tuple(run["plays"]))
+                for run in content["runs"]
             )
             failed = {folder / directory: str(error) for directory, error in content["failed"].items()}
             return cls(str(content["name"]), folder, entries, failed)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError):
             raise UserError(f"cannot read {path}: start the sweep again, and it writes it anew.") from None
 
 
@@ -98,6 +99,13 @@ def status(folder: Path) -> str:
     if not paths:
         raise UserError(f"there is no sweep in {folder}: give the folder of its runs.")
     return "\n\n".join(_told(Roll.read(path)) for path in paths)
+
+
+def _relative(directory: str) -> Path:
+    """Return a directory that the file tells relative to its own, as `write` does; ValueError else."""
+    if Path(directory).is_absolute():
+        raise ValueError(f"{directory} is absolute")
+    return Path(directory)
 
 
 def _told(roll: Roll) -> str:

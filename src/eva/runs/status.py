@@ -20,5 +20,5 @@ def read_status(directory: Path) -> Status:
     try:
         content = json.loads((directory / "status.json").read_text())
         return Status(str(content["state"]), int(content["step"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError):
         return Status("absent", 0)

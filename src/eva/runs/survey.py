@@ -55,10 +55,10 @@ def progress_of(entry: Entry, has_failed: bool) -> Progress:
     status = read_status(entry.directory)
     step = min(status.step, entry.steps)
     is_done = step == entry.steps and all((entry.directory / name).exists() for name in entry.plays)
+    if has_failed:  # first: it may be another run that is finished there
+        return Progress("failed", step, entry.steps, 0.0)
     if status.state == "finished" and is_done:
         return Progress("done", step, entry.steps, 0.0)
-    if has_failed:
-        return Progress("failed", step, entry.steps, 0.0)
     if status.state in ("running", "finished") and _seconds_of_silence(entry.directory) < _SECONDS_OF_SILENCE:
         return Progress("running", step, entry.steps, last_speed(entry.directory) or 0.0)
     return Progress("waiting", step, entry.steps, 0.0)
