@@ -133,6 +133,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone: say no more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        where = "the output" if error.filename is None else error.filename
+        print(
+            f"eva: cannot use {where} ({error.strerror or error}): choose another place or make room.", file=sys.stderr
+        )
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise
+        print("eva: this configuration needs more memory than there is: lower its sizes.", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -183,16 +194,19 @@ def _read_config(path: Path) -> Config:
         return Config.from_json(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path} ({error}): give a config.json that eva wrote.") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """Return what follows a flag, as `--flag value` or `--flag=value`."""
+    """Return what follows a flag, the last time that it is given, as `--flag value` or `--flag=value`."""
+    value = None
     for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
         if argument == flag:
-            return following
+            value = following
         if argument.startswith(f"{flag}="):
-            return argument.removeprefix(f"{flag}=")
-    return None
+            value = argument.removeprefix(f"{flag}=")
+    return value
 
 
 def _evaluate(arguments: list[str]) -> None:

@@ -162,10 +162,10 @@ def _tiles(config: Config, episode: Episode, weight: float, seed: int) -> str:
 def _page(config: Config, tiles: str, data: dict[str, Any]) -> str:
     room = files("eva.inspect")
     style, *scripts = (
-        (room / name).read_text() for name in ("page.css", "values.js", "pictures.js", "charts.js", "page.js")
+        (room / name).read_text("utf-8") for name in ("page.css", "values.js", "pictures.js", "charts.js", "page.js")
     )
     fields = {name: str(value) for name, value in flatten(config)}
-    return Template((room / "page.html").read_text()).substitute(
+    return Template((room / "page.html").read_text("utf-8")).substitute(
         title=escape(config.name),
         tiles=tiles,
         style=COLOURS + STYLE + style,
