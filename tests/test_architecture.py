@@ -35,6 +35,7 @@ ROOMS = {
     "cli": BASE | {"build", "config", "experiments", "games", "presets", "schema", "files", "runs", "report"},
     "cli_experiment": {"errors", "experiments", "machine"},
     "cli_inspect": {"inspect", "runs"},
+    "cli_parsing": {"config", "errors", "schema"},
     "cli_sweep": {"errors", "experiments", "machine", "runs"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
@@ -46,7 +47,7 @@ HEAVY = {
     "ray": {"runs/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
     "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
-    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_sweep.py"},
+    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_parsing.py", "cli_sweep.py"},
     "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
 AGENT_PACKAGES = {"numpy", "torch", "zstandard"}

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import tyro
 
 from eva import __version__
 from eva.cli_experiment import Experiment, run
 from eva.cli_inspect import Inspect, inspect
+from eva.cli_parsing import parse, value_of
 from eva.cli_sweep import Sweep, sweep
 from eva.config import Config, Device
 from eva.errors import UserError, nearest_name
@@ -27,7 +25,6 @@ from eva.ids import ATARI_ID
 from eva.presets import DESCRIPTIONS, for_environment, for_game, namesake, preset
 from eva.runs.jobs import EPSILON
 from eva.runs.stopping import StoppedError
-from eva.schema import flatten
 
 USAGE = """\
 usage: eva COMMAND [-h] ...
@@ -45,8 +42,6 @@ commands:
 
 Each command explains itself: eva train --help
 """
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -122,39 +117,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command not in _COMMANDS:
             raise UserError(f"there is no command '{command}': {nearest_name(command, _COMMANDS)}")
         _COMMANDS[command](arguments)
+        sys.stdout.flush()
     except UserError as error:
-        print(f"eva: {error}", file=sys.stderr)
-        return 2
+        return _refused(f"{error}")
     except StoppedError as stopped:
         print(f"eva: {stopped}; the same command goes on from here.", file=sys.stderr)
         return stopped.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone: say no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
     except OSError as error:
-        where = "the output" if error.filename is None else error.filename
-        print(
-            f"eva: cannot use {where} ({error.strerror or error}): choose another place or make room.", file=sys.stderr
-        )
-        return 2
+        _drop_output()
+        where = error.filename or "the output"
+        return _refused(f"cannot use {where} ({error.strerror or error}): choose another place or make room.")
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
             raise
-        print("eva: this configuration needs more memory than there is: lower its sizes.", file=sys.stderr)
-        return 2
+        return _refused("this configuration needs more memory than there is: lower its sizes.")
     return 0
 
 
+def _refused(sentence: str) -> int:
+    print(f"eva: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _drop_output() -> None:
+    """Let nothing be written any more that was printed: it would fail again when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _train(arguments: list[str]) -> None:
-    file = _value_of("--config", arguments)
+    file = value_of("--config", arguments)
     # Without a file, a first pass tells which preset or environment to start from.
-    base = _read_config(Path(file)) if file is not None else _base(_parse(Train, arguments, Train(Config())))
-    asked = _parse(Train, arguments, Train(base))
+    base = _read_config(Path(file)) if file is not None else _base(parse(Train, arguments, Train(Config())))
+    asked = parse(Train, arguments, Train(base))
     if asked.preset is not None and asked.config_file is not None:
         raise UserError("a preset and --config are two places to start from: give one of them.")
-    if asked.env is not None and _value_of("--environment.id", arguments) is not None:
+    if asked.env is not None and value_of("--environment.id", arguments) is not None:
         raise UserError("--env and --environment.id are the same: give one of them.")
     config = asked.config
     if asked.env is not None:
@@ -198,19 +201,8 @@ def _read_config(path: Path) -> Config:
         raise UserError(f"{path}: {error}") from None
 
 
-def _value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """Return what follows a flag, the last time that it is given, as `--flag value` or `--flag=value`."""
-    value = None
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if argument == flag:
-            value = following
-        if argument.startswith(f"{flag}="):
-            value = argument.removeprefix(f"{flag}=")
-    return value
-
-
 def _evaluate(arguments: list[str]) -> None:
-    asked = _parse(Evaluate, arguments)
+    asked = parse(Evaluate, arguments)
 
     from eva.report.evaluation import evaluation_table, summarise_evaluation
     from eva.runs.evaluate import evaluate  # imports torch: not for --help
@@ -226,19 +218,19 @@ def _evaluate(arguments: list[str]) -> None:
 
 
 def _inspect(arguments: list[str]) -> None:
-    inspect(_parse(Inspect, arguments))
+    inspect(parse(Inspect, arguments))
 
 
 def _experiment(arguments: list[str]) -> None:
-    run(_parse(Experiment, arguments))
+    run(parse(Experiment, arguments))
 
 
 def _sweep(arguments: list[str]) -> None:
-    sweep(_parse(Sweep, arguments))
+    sweep(parse(Sweep, arguments))
 
 
 def _report(arguments: list[str]) -> None:
-    asked = _parse(Report, arguments)
+    asked = parse(Report, arguments)
 
     from eva.report.pages import write_report  # imports matplotlib: not for --help
 
@@ -266,37 +258,3 @@ _COMMANDS = {
     "report": _report,
     "presets": _presets,
 }
-
-
-def _parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
-    """Parse flags with tyro, and turn its complaints into one sentence."""
-    _refuse_unknown_flags(kind, arguments)
-    parse: Callable[..., T] = partial(tyro.cli, kind, args=arguments, prog=f"eva {kind.__name__.lower()}")
-    complaint = io.StringIO()
-    try:
-        with redirect_stderr(complaint):
-            return parse() if default is None else parse(default=default)
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise UserError(_sentence(complaint.getvalue())) from None
-
-
-def _refuse_unknown_flags(kind: type, arguments: Sequence[str]) -> None:
-    known = {f.name for f in fields(kind)} | {"help", "config"}
-    if kind is Train:
-        known |= {name for name, _ in flatten(Config())}
-    flags = {"--" + name.replace("_", "-") for name in known}
-    for argument in arguments:
-        flag = argument.split("=")[0].replace("_", "-")
-        if flag.startswith("--") and re.sub(r"(--|\.)no-", r"\1", flag) not in flags:
-            raise UserError(f"there is no option {flag}: {nearest_name(flag, flags)}")
-
-
-def _sentence(box: str) -> str:
-    """Return the first paragraph below the title of a message of tyro's, framed or not."""
-    _, *lines = [line.strip("│ ") for line in box.splitlines()] or [""]
-    rules = [number for number, line in enumerate(lines) if not line.strip("─-╰╯")]
-    begin = next((number for number in range(len(lines)) if number not in rules), 0)
-    end = next((number for number in rules if number > begin), len(lines))
-    return (" ".join(lines[begin:end]).rstrip(".") or "these arguments are not understood") + ": see --help."
