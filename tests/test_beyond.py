@@ -178,6 +178,15 @@ def test_memory_choices(tmp_path: Path) -> None:
     assert "c0ffeec0ffee; a processor, 2 cores; torch 2.13.0; 2026-01-02" in page
 
 
+def test_recomputing_that_gains_more_than_it_costs(tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        early = 0.4 if "recomputed" in f"{job.directory}" else 1.0
+        return Learned(1.8, early * 60_000 / job.config.steps)
+
+    slow = speeds(**{choices.RECOMPUTED.label: 200.0})
+    assert verdicts(judged(tmp_path, "memory-choices", world, measured=slow))[2] == "does not hold"
+
+
 @pytest.mark.parametrize(
     ("after", "expected"),
     [

@@ -11,6 +11,7 @@ import pickle
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -306,6 +307,15 @@ def test_progress_that_cannot_be_told_ends_no_run(tmp_path, whole, number):
     assert differing(tmp_path / "run", whole) == []
 
 
+def test_a_command_whose_log_is_full_does_its_work(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "eva", *command(CONFIG, tmp_path / "run")], stderr=full, check=False
+        )
+    assert done.returncode == 0
+    assert status_of(tmp_path / "run")["state"] == "finished"
+
+
 def test_output_that_cannot_be_written_is_told(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Gone(errno.ENOSPC))
     assert "cannot use the output (No space left on device)" in refused(["presets"], capsys)
@@ -319,7 +329,7 @@ def test_who_may_read_a_run_may_read_all_of_it(half):
 def test_a_memory_that_does_not_fit_is_told(tmp_path, capsys):
     enormous = ["--eva.value-buffer-capacity", "1000000000000"]
     sentence = refused(["train", "smoke", "--out", str(tmp_path / "run"), *enormous], capsys)
-    assert "needs more memory than there is" in sentence
+    assert "there is not enough memory" in sentence
 
 
 # Hostile files

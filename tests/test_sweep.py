@@ -22,7 +22,7 @@ from eva.runs import plan as plans
 from eva.runs.grid import read_grid
 from eva.runs.jobs import Job, Outcome, Play
 from eva.runs.plan import Node, plan
-from eva.runs.roll import conduct, status
+from eva.runs.roll import Roll, conduct, status
 from eva.runs.survey import Entry, Progress, last_speed, progress_of, summary
 from eva.runs.tables import aligned, duration
 from eva.runs.worker import work
@@ -261,6 +261,15 @@ def test_what_is_done_is_skipped_and_failures_are_told(capsys: pytest.CaptureFix
     assert re.search(r"seed-5 +failed +0 +0 +ValueError: no \(see out/seed-5.log\)", told)
     Path("out").rename("elsewhere")
     assert "seed-5  failed" in status(Path("elsewhere")), "from any machine, under any path"
+
+
+def test_a_failed_run_that_somebody_finishes_is_done() -> None:
+    folder = Path("runs")
+    runs = [folder / name for name in ("before", "since")]
+    leave(runs[0], "finished", 100, silent_for=60)
+    Roll("sweep", folder, tuple(Entry(run, 100) for run in runs), dict.fromkeys(runs, "it broke")).write()
+    leave(runs[1], "finished", 100, silent_for=-60)
+    assert set(Roll.read(folder / "sweep.sweep.json").failed) == {runs[0]}, "what was there is another run"
 
 
 def test_a_second_start_is_refused_while_the_first_goes_on() -> None:

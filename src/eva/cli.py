@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,7 @@ from eva.ids import ATARI_ID
 from eva.presets import DESCRIPTIONS, for_environment, for_game, namesake, preset
 from eva.runs.jobs import EPSILON
 from eva.runs.stopping import StoppedError
+from eva.runs.streams import let_go, unfailing
 
 USAGE = """\
 usage: eva COMMAND [-h] ...
@@ -100,54 +102,64 @@ WAITING = {"GOMP_SPINCOUNT": "5000"}
 one at work on the same core. It is read when torch is loaded; what the user says comes first."""
 
 
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system says no with where nobody has asked before: the user's to mend, and no bug."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     for name, value in WAITING.items():
         os.environ.setdefault(name, value)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules of the user's, beside which the command is run
-    command, *arguments = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
-    if command in ("-h", "--help"):
-        print(USAGE, end="")
-        return 0
-    if command == "--version":
-        print(f"eva {__version__}")
-        return 0
     try:
-        if command not in _COMMANDS:
-            raise UserError(f"there is no command '{command}': {nearest_name(command, _COMMANDS)}")
-        _COMMANDS[command](arguments)
+        _carry_out((sys.argv[1:] if argv is None else list(argv)) or ["--help"])
         sys.stdout.flush()
+        return 0
     except UserError as error:
         return _refused(f"{error}")
     except StoppedError as stopped:
-        print(f"eva: {stopped}; the same command goes on from here.", file=sys.stderr)
+        _tell(f"{stopped}; the same command goes on from here.")
         return stopped.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has gone: say no more
-        _drop_output()
         return 141
     except OSError as error:
-        _drop_output()
-        where = error.filename or "the output"
-        return _refused(f"cannot use {where} ({error.strerror or error}): choose another place or make room.")
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+        if error.errno not in REFUSALS:
             raise
-        return _refused("this configuration needs more memory than there is: lower its sizes.")
-    return 0
+        where = error.filename or "the output"
+        return _refused(f"cannot use {where} ({error.strerror}): choose another place or make room.")
+    except MemoryError:
+        return _refused("there is not enough memory: lower the sizes in the configuration.")
+    except RuntimeError as error:  # torch's
+        if not re.search("can't allocate memory|out of memory", str(error)):
+            raise
+        return _refused("there is not enough memory: lower the sizes in the configuration.")
+    finally:
+        let_go(sys.stdout)
+        let_go(sys.stderr)
+
+
+def _carry_out(words: Sequence[str]) -> None:
+    command, *arguments = words
+    if command in ("-h", "--help"):
+        print(USAGE, end="")
+    elif command == "--version":
+        print(f"eva {__version__}")
+    elif command not in _COMMANDS:
+        raise UserError(f"there is no command '{command}': {nearest_name(command, _COMMANDS)}")
+    else:
+        _COMMANDS[command](arguments)
 
 
 def _refused(sentence: str) -> int:
-    print(f"eva: {sentence}", file=sys.stderr)
+    _tell(sentence)
     return 2
 
 
-def _drop_output() -> None:
-    """Let nothing be written any more that was printed: it would fail again when the interpreter ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _tell(sentence: str) -> None:
+    print(f"eva: {sentence}", file=unfailing(sys.stderr))
 
 
 def _train(arguments: list[str]) -> None:

@@ -36,7 +36,8 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
 
 def value_of(flag: str, arguments: Sequence[str]) -> str | None:
     """Return what follows a flag, the last time that it is given, as `--flag value` or `--flag=value`."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
+    split = (argument.split("=", 1) if argument.startswith("--") else [argument] for argument in arguments)
+    words = [word for part in split for word in part]
     values = [following for word, following in itertools.pairwise(words) if word == flag]
     return values[-1] if values else None
 

@@ -143,10 +143,10 @@ def random_return(layout: MazeLayout, num_coins: int, max_episode_steps: int) ->
     """Return the mean return of random play over 10,000 episodes, the same ones each time.
 
     Returns:
-        The mean, or None where that would take more than seconds: in a large maze or with long episodes.
+        The mean, or None where that might take long: in a large maze, with many coins or with long episodes.
     """
     check_num_coins(layout, num_coins)
-    if len(layout.positions) > 1_000 or max_episode_steps > 5_000:
+    if len(layout.positions) > 1_000 or num_coins * max_episode_steps > 5_000:
         return None
     generator = np.random.default_rng(0)
     every_cell = np.tile(np.arange(len(layout.positions)), (_RANDOM_EPISODES, 1))
@@ -156,6 +156,8 @@ def random_return(layout: MazeLayout, num_coins: int, max_episode_steps: int) ->
     returns = np.zeros(_RANDOM_EPISODES)
     for _ in range(max_episode_steps):
         goes_on = ~found.all(axis=0)
+        if not goes_on.any():
+            break
         agents = layout.successors[agents, generator.integers(len(MOVES), size=len(agents))]
         new = (agents == coins) & ~found
         returns += goes_on * STEP_REWARD + new.sum(axis=0) * COIN_REWARD

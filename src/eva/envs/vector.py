@@ -107,7 +107,8 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
     except Exception as error:  # whatever the environment's own code does
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".")
         raise UserError(
-            f"{environment_id!r} cannot be made ({reason}): give an id, or MODULE:ID, that gymnasium.make takes."
+            f"{environment_id!r} cannot be made ({reason}): mend the environment, or give an id, or MODULE:ID, that "
+            "gymnasium.make takes."
         ) from error
 
 

@@ -133,8 +133,9 @@ def _areas(task: Task) -> str:
 
 
 _DATA = (
-    "The data share is the number of transitions after which the mean learning curve, once exploration has decayed, "
-    "first reaches the mean final return of DQN, divided by the length of DQN's training (P85)."
+    "The data share is the number of transitions after which the mean learning curve, from where its window begins "
+    "after exploration has decayed, first reaches the mean final return of DQN, divided by the length of DQN's "
+    "training (P85)."
 )
 
 ONE_COIN = Experiment(

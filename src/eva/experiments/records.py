@@ -43,7 +43,9 @@ class Records:
             target.mkdir(parents=True, exist_ok=True)
         # The status comes last: it makes the record a finished run's.
         names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
-        with refusing_kindly(directory, ("read", "remove it, and the run is made anew")):
-            contents = {name: read_either(directory / name) for name in names}
+        contents = {}
+        for name in names:
+            with refusing_kindly(directory / name, ("read", "restore it, or remove its folder and run it anew")):
+                contents[name] = read_either(directory / name)
         for name, content in contents.items():
             (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,19 +16,19 @@ from eva.experiments.alternating import microseconds
 from eva.types import Trajectories
 
 NUM_TRAJECTORIES = (1, 2, 5, 10, 20)  # of 50 transitions each: N = 50 to 1,000
-ROUNDS = 7
+ROUNDS, REPEATS = 9, 3
 NUM_ACTIONS, EMBEDDING_SIZE = 4, 64  # the maze's
 
 
 def measure_costs() -> dict[str, Any]:
-    """Return the median time of each trace in microseconds, measured in turn."""
+    """Return the median of the processor's time for each trace in microseconds, measured in turn."""
     torch.set_num_threads(1)
     length = EVAConfig().trajectory_length
     sizes = [count * length for count in NUM_TRAJECTORIES]
     times: dict[str, list[float]] = {}
     for count in NUM_TRAJECTORIES:
-        for name, time in microseconds(_calls(count, length), ROUNDS, repeats=1).items():
-            times.setdefault(name, []).append(round(time, 1))
+        for name, taken in microseconds(_calls(count, length), ROUNDS, REPEATS, time.thread_time).items():
+            times.setdefault(name, []).append(round(taken, 1))
     return {"transitions": sizes, "microseconds": times}
 
 

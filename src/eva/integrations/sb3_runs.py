@@ -23,6 +23,7 @@ from eva.runs.episodes import EpisodeTracker
 from eva.runs.provenance import command, provenance
 from eva.runs.records import RunDirectory, with_threads
 from eva.runs.stopping import StoppedError, StopRequest
+from eva.runs.streams import unfailing
 from eva.schema import flatten
 from eva.types import StepOutcome
 
@@ -46,7 +47,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None) -> Non
         path: Its directory.
         stream: Where progress goes; by default standard error.
     """
-    stream = stream or sys.stderr
+    stream = unfailing(stream or sys.stderr)
     path = Path(path)
     config = with_threads(resolve(config), path)
     _refuse_what_sb3_lacks(config)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eva.config import NOT_IDENTITY
+from eva.config import NOT_IDENTITY, MazeConfig
 from eva.envs.layout import load_layout, optimal_return, random_return
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
@@ -163,7 +163,8 @@ def levels(config: Mapping[str, Any]) -> tuple[float | None, float | None]:
     try:
         maze = config["maze"]
         layout, num_coins = load_layout(maze["layout"]), int(maze["num_coins"])
-        return optimal_return(layout, num_coins), random_return(layout, num_coins, int(maze["max_episode_steps"]))
+        steps = int(maze.get("max_episode_steps", MazeConfig().max_episode_steps))
+        return optimal_return(layout, num_coins), random_return(layout, num_coins, steps)
     except (UserError, KeyError, TypeError, ValueError):  # a layout that has moved costs the lines, not the report
         return None, None
 

@@ -95,17 +95,21 @@ def _caption(tasks: Sequence[Task]) -> str:
     interval = "the 95% bootstrap interval of the mean"
     mixed = f"minimum to maximum, or from {BOOTSTRAP_SEEDS} seeds on {interval}"
     band = mixed if len(enough) > 1 else interval if True in enough else "minimum to maximum"
-    optimum = (
-        " Dashed: the optimal return, computed exactly, and that of random play."
-        if any(t.optimum is not None for t in tasks)
-        else ""
-    )
+    levels = [
+        what
+        for what, values in (
+            ("the optimal return, computed exactly", [task.optimum for task in tasks]),
+            ("the return of random play", [task.chance for task in tasks]),
+        )
+        if any(value is not None for value in values)
+    ]
+    dashed = f" Dashed: {', and '.join(levels)}." if levels else ""
     dotted = " Dotted: unfinished." if any(not run.finished for task in tasks for run in task.runs) else ""
     return (
         "Thick: mean over seeds, where every seed has a value. Thin: each seed, unless there are many. A seed's curve "
         f"is at each point the mean return of the episodes that finished in the last {WINDOW_SHARE:.0%} of the planned "
         "transitions before it, or of the latest episode if none did; nothing before the first. "
-        f"Band: over seeds, {band}.{dotted}{optimum}"
+        f"Band: over seeds, {band}.{dotted}{dashed}"
     )
 
 

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from eva.runs.jobs import Job
+from eva.runs.streams import unfailing
 from eva.runs.survey import Entry, as_table, look, summary
 
 _SECONDS_BETWEEN_LINES = 60.0
@@ -32,7 +33,7 @@ class Board:
         self._title = title
         self._entries = [Entry.of(job) for job in jobs]
         self._failed: set[Path] = set()
-        self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
+        self._console = Console(file=unfailing(stream or sys.stderr), highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0
         self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, TextIO, cast
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,31 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from eva.runs.tables import duration
 
 _SECONDS_BETWEEN_LINES = 10.0
-
-
-class Unfailing:
-    """A stream for what may get lost: a reader that has gone, or a full disk, must not end a run.
-
-    Args:
-        stream: What is written to as long as it can be.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        """Write if possible."""
-        with suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush if possible."""
-        with suppress(OSError):
-            self._stream.flush()
 
 
 class Display:
@@ -50,7 +24,7 @@ class Display:
     """
 
     def __init__(self, title: str, steps: int, stream: TextIO) -> None:
-        console = Console(file=cast(TextIO, Unfailing(stream)), highlight=False, soft_wrap=True)
+        console = Console(file=stream, highlight=False, soft_wrap=True)
         self._console = console
         self._title = title
         self._steps = steps

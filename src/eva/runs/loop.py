@@ -23,6 +23,7 @@ from eva.runs.records import RunDirectory, with_threads
 from eva.runs.safety import Safety
 from eva.runs.status import read_status
 from eva.runs.stopping import StoppedError, StopRequest
+from eva.runs.streams import unfailing
 from eva.types import Observations, State, StepOutcome, VectorEnvironment
 
 
@@ -100,7 +101,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         StoppedError: By Ctrl-C or SIGTERM, after a checkpoint.
         UserError: For what the user can mend.
     """
-    stream = stream or sys.stderr
+    stream = unfailing(stream or sys.stderr)
     path = Path(path)
     config = with_threads(resolve(config), path)
     directory = RunDirectory(path, config)
@@ -126,7 +127,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
             _run(training, directory, safety, display, stop)
         if stop.received is not None:  # too late to break off, but what was to follow is not wanted
             raise StoppedError(stop.received)
-        display.say(f"{path} is finished: {training.agent.transitions:,} transitions.")
+    print(f"{path} is finished: {training.agent.transitions:,} transitions.", file=stream)
 
 
 def _run(training: Training, directory: RunDirectory, safety: Safety, display: Display, stop: StopRequest) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from eva.errors import BusyError, UserError
 from eva.files import locked, refusing_kindly, write_whole
 from eva.runs.jobs import Executor, Job, Outcome
+from eva.runs.status import read_status
 from eva.runs.survey import Entry, Progress, as_table, look, summary
 from eva.runs.tables import aligned
 
@@ -53,6 +54,7 @@ class Roll:
                 for run in content["runs"]
             )
             failed = {folder / directory: str(error) for directory, error in content["failed"].items()}
+            failed = {each: error for each, error in failed.items() if not _finished_since(each, path)}
             return cls(str(content["name"]), folder, entries, failed)
         except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError):
             raise UserError(f"cannot read {path}: start the sweep again, and it writes it anew.") from None
@@ -99,6 +101,12 @@ def status(folder: Path) -> str:
     if not paths:
         raise UserError(f"there is no sweep in {folder}: give the folder of its runs.")
     return "\n\n".join(_told(Roll.read(path)) for path in paths)
+
+
+def _finished_since(directory: Path, roll: Path) -> bool:
+    """Whether a run has been finished after the roll was written, by whomever."""
+    status = directory / "status.json"
+    return read_status(directory).state == "finished" and status.stat().st_mtime > roll.stat().st_mtime
 
 
 def _relative(directory: str) -> Path:

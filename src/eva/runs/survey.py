@@ -55,7 +55,7 @@ def progress_of(entry: Entry, has_failed: bool) -> Progress:
     status = read_status(entry.directory)
     step = min(status.step, entry.steps)
     is_done = step == entry.steps and all((entry.directory / name).exists() for name in entry.plays)
-    if has_failed:  # first: it may be another run that is finished there
+    if has_failed:  # although another run may be finished there
         return Progress("failed", step, entry.steps, 0.0)
     if status.state == "finished" and is_done:
         return Progress("done", step, entry.steps, 0.0)
