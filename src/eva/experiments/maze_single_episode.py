@@ -10,7 +10,7 @@ from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgemen
 from eva.experiments.evidence import Evidence
 from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, maze_job, numbers
 from eva.experiments.rules import SATURATED, is_above, is_below, saturates
-from eva.experiments.words import brief, brief_gain, gained, plain
+from eva.experiments.words import brief, brief_gain, gained, levels, plain
 from eva.report.aggregate import FloatArray
 from eva.report.measures import Estimate, mean_by_episode
 from eva.report.plots import Chart, Line, chart_files, figure_files
@@ -64,7 +64,14 @@ def judge(evidence: Evidence) -> Judgement:
         certainty,
     )
     return Judgement(
-        outcome=f"EVA with weight {PAPER_WEIGHT:g} changes the return of the network alone by {gained(gain)}, at once.",
+        outcome="; ".join(
+            [
+                f"EVA with weight {PAPER_WEIGHT:g} changes the return of the network alone, "
+                f"{number(means[0.0].value)}, by {gained(gain)}, at once",
+                *levels(task),
+            ]
+        )
+        + ".",
         findings=(at_once, saturation, alone),
         tables=(_table(returns, means),),
         figures={"weights": chart_files(_chart(returns, means, task.optimum)), "curves": figure_files([task])},

@@ -71,6 +71,12 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
     )
 
 
+def levels(task: Task) -> list[str]:
+    """Return what returns in a task are to be compared with, as far as that is known."""
+    known = (("the optimum is", task.optimum), ("random play returns", task.chance))
+    return [f"{what} {number(value)}" for what, value in known if value is not None]
+
+
 def measured_by(measured: Mapping[str, Any]) -> str:
     """Return by which code, where and when something was measured that is no run."""
     provenance = measured["provenance"]
