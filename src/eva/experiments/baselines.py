@@ -21,7 +21,7 @@ from eva.experiments.maze import (
     numbers,
 )
 from eva.experiments.rules import is_above
-from eva.experiments.words import gained, lesson, levels, plain, seeds, share
+from eva.experiments.words import gained, lesson, levels_in_words, plain, seeds, share
 from eva.report.curves import Task
 from eva.report.measures import Comparison, areas_under, difference, estimate
 from eva.report.plots import figure_files
@@ -109,7 +109,7 @@ def _outcome(tasks: dict[str, Task]) -> str:
     for name, task in tasks.items():
         alone, with_eva = (number(measure_arms(task)[label].final.value) for label in (ALONE, WITH_EVA))
         ends.append(f"{name} {alone} and with EVA {with_eva}")
-    return f"Final returns: {'; '.join([*ends, *levels(tasks[DQN])])}."
+    return f"Final returns: {'; '.join([*ends, *levels_in_words(tasks[DQN])])}."
 
 
 _BOOST = "Of the mean return over training: holds if weight 0.4 is above weight 0 with the same learner beyond doubt."

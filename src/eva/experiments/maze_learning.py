@@ -19,7 +19,7 @@ from eva.experiments.maze import (
     weight_arms,
 )
 from eva.experiments.rules import SATURATED, both, is_above, rises, saturates, suffices
-from eva.experiments.words import gained, levels, saving, seeds, share
+from eva.experiments.words import gained, levels_in_words, saving, seeds, share
 from eva.report.curves import Task
 from eva.report.measures import Estimate, areas_under, difference, estimate, late_change
 from eva.report.plots import figure_files
@@ -98,7 +98,7 @@ def learning_judgement(tasks: Sequence[Task], findings: tuple[Finding, ...], bas
 def final_returns_in_words(task: Task) -> str:
     """Return the final return of each arm, for an outcome."""
     ends = ", ".join(f"{number(each.final.value)} ({name})" for name, each in measure_arms(task).items())
-    return "; ".join([f"Final returns: {ends}", *levels(task)])
+    return "; ".join([f"Final returns: {ends}", *levels_in_words(task)])
 
 
 def _area_gain(task: Task, first: float, second: float) -> Estimate:

@@ -10,7 +10,7 @@ from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgemen
 from eva.experiments.evidence import Evidence
 from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, maze_job, numbers
 from eva.experiments.rules import SATURATED, is_above, is_below, saturates
-from eva.experiments.words import brief, brief_gain, gained, levels, plain
+from eva.experiments.words import brief, brief_gain, gained, levels_in_words, plain
 from eva.report.aggregate import FloatArray
 from eva.report.measures import Estimate, mean_by_episode
 from eva.report.plots import Chart, Line, chart_files, figure_files
@@ -68,7 +68,7 @@ def judge(evidence: Evidence) -> Judgement:
             [
                 f"EVA with weight {PAPER_WEIGHT:g} changes the return of the network alone, "
                 f"{number(means[0.0].value)}, by {gained(gain)}, at once",
-                *levels(task),
+                *levels_in_words(task),
             ]
         )
         + ".",

@@ -71,7 +71,7 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
     )
 
 
-def levels(task: Task) -> list[str]:
+def levels_in_words(task: Task) -> list[str]:
     """Return what returns in a task are to be compared with, as far as that is known."""
     known = (("the optimum is", task.optimum), ("random play returns", task.chance))
     return [f"{what} {number(value)}" for what, value in known if value is not None]
