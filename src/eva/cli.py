@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.path.insert(0, "")  # modules of the user's, beside which the command is run
     try:
         _carry_out((sys.argv[1:] if argv is None else list(argv)) or ["--help"])
-        sys.stdout.flush()
+        print(end="", flush=True)  # what cannot be written is told here
         return 0
     except UserError as error:
         return _refused(f"{error}")
@@ -130,10 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         where = error.filename or "the output"
         return _refused(f"cannot use {where} ({error.strerror}): choose another place or make room.")
-    except MemoryError:
-        return _refused("there is not enough memory: lower the sizes in the configuration.")
-    except RuntimeError as error:  # torch's
-        if not re.search("can't allocate memory|out of memory", str(error)):
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not re.search("can't allocate memory|out of memory", str(error)):
             raise
         return _refused("there is not enough memory: lower the sizes in the configuration.")
     finally:
