@@ -28,7 +28,7 @@ ROOMS = {
     "variants": BASE | {"agent", "config"},
     "build": BASE | {"agent", "config", "envs", "games", "machine", "variants"},
     "runs": BASE | {"agent", "build", "config", "envs", "files", "games", "machine", "presets", "schema", "variants"},
-    "report": BASE | {"config", "files", "envs.layout", "games", "runs.names"},
+    "report": BASE | {"config", "files", "envs.layout", "envs.mazes", "games", "runs.names"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "config", "files", "report", "runs", "schema"},

@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from eva.envs.layout import LAYOUTS, MazeLayout, load_layout, optimal_return, random_return
+from eva.envs.layout import LAYOUTS, MazeLayout, load_layout, optimal_return
+from eva.envs.mazes import random_return
 from eva.errors import UserError
 from tests.reference.maze import MOVES, free_cells, mean_optimal_return, mean_random_return, move
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ MAX_COIN_SETS = 2_000_000
 """`optimal_return` gives up when one of its tables, over sets of coins or pairs of cells, would be longer than this."""
 
 _Steps = NDArray[np.int16]  # wide enough for every path within that limit, at a quarter of the memory traffic
-_RANDOM_EPISODES = 10_000
 _CHUNK = 8192  # coin sets joined with all agent cells at once: a few megabytes that stay in the cache
 
 
@@ -136,33 +134,6 @@ def optimal_return(
         total_steps += int(steps.sum(dtype=np.int64))
     num_starts = len(coins) * (num_cells - num_coins)
     return num_coins * coin_reward + step_reward * total_steps / num_starts
-
-
-@functools.cache
-def random_return(layout: MazeLayout, num_coins: int, max_episode_steps: int) -> float | None:
-    """Return the mean return of random play over 10,000 episodes, the same ones each time.
-
-    Returns:
-        The mean, or None where that might take long: in a large maze, with many coins or with long episodes.
-    """
-    check_num_coins(layout, num_coins)
-    if len(layout.positions) > 1_000 or num_coins * max_episode_steps > 5_000:
-        return None
-    generator = np.random.default_rng(0)
-    every_cell = np.tile(np.arange(len(layout.positions)), (_RANDOM_EPISODES, 1))
-    cells = generator.permuted(every_cell, axis=1)[:, : 1 + num_coins].T
-    agents, coins = cells[0], cells[1:]
-    found: Bools = np.zeros((num_coins, _RANDOM_EPISODES), np.bool_)
-    returns = np.zeros(_RANDOM_EPISODES)
-    for _ in range(max_episode_steps):
-        goes_on = ~found.all(axis=0)
-        if not goes_on.any():
-            break
-        agents = layout.successors[agents, generator.integers(len(MOVES), size=len(agents))]
-        new = (agents == coins) & ~found
-        returns += goes_on * STEP_REWARD + new.sum(axis=0) * COIN_REWARD
-        found |= new
-    return float(returns.mean())
 
 
 def check_num_coins(layout: MazeLayout, num_coins: int) -> None:

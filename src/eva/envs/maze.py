@@ -1,6 +1,6 @@
 """The paper's coin maze: collect all coins in as few steps as possible.
 
-One implementation of the dynamics serves two shells: `CoinMaze`, a Gymnasium environment registered as
+One implementation of the dynamics, `Mazes`, serves two shells: `CoinMaze`, a Gymnasium environment registered as
 `eva/CoinMaze-v0`, and `VectorCoinMaze`, which steps E mazes at once.
 """
 
@@ -12,64 +12,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from eva.envs.layout import COIN_REWARD, MOVE_NAMES, MOVES, STEP_REWARD, MazeLayout, check_num_coins, load_layout
+from eva.envs.layout import MOVE_NAMES, MOVES, MazeLayout
+from eva.envs.mazes import Mazes
 from eva.errors import UserError
 from eva.ids import MAZE_ID
-from eva.types import Bools, EnvironmentSpec, Floats, Ints, Observations, StepOutcome
+from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome
 
-AGENT, COIN, WALL, FLOOR = (0, 255, 255), (255, 255, 0), (128, 0, 128), (0, 0, 0)
 _GRID_LINE = (48, 48, 48)
 _RENDER_SCALE = 24
-_STATE = ("agents", "coins", "steps")  # the arrays of `_Mazes` that change
-
-
-class _Mazes:
-    """E mazes as arrays over the F free cells of one layout. It neither ends nor starts an episode by itself."""
-
-    def __init__(self, num_environments: int, layout: str | MazeLayout, num_coins: int, max_episode_steps: int) -> None:
-        self.layout = load_layout(layout)
-        check_num_coins(self.layout, num_coins)
-        if max_episode_steps < 1:
-            raise UserError(f"Allow at least 1 step for each episode, not {max_episode_steps}.")
-        self.num_coins = num_coins
-        self.max_episode_steps = max_episode_steps
-        num_cells = len(self.layout.positions)
-        self.agents: Ints = np.zeros(num_environments, np.int64)  # (E,) the free cell each agent stands on
-        self.coins: Bools = np.zeros((num_environments, num_cells), np.bool_)  # (E, F) where coins are left
-        self.steps: Ints = np.zeros(num_environments, np.int64)  # (E,) taken in this episode
-        self.every: Ints = np.arange(num_environments)
-        self._blank = np.where(self.layout.walls[..., None], WALL, FLOOR).astype(np.uint8)
-        self.observation_shape = self._blank.shape
-
-    def place(self, which: Ints, cells: Ints) -> None:
-        """Start episodes in the R environments `which`: `cells` (R, 1 + C) are the agent's and the coins'."""
-        self.agents[which] = cells[:, 0]
-        self.coins[which] = False
-        self.coins[which[:, None], cells[:, 1:]] = True
-        self.steps[which] = 0
-
-    def place_at_random(self, which: Ints, generator: np.random.Generator) -> None:
-        """Start episodes in the environments `which`, uniformly over distinct free cells."""
-        every_cell = np.broadcast_to(np.arange(self.coins.shape[1]), (len(which), self.coins.shape[1]))
-        self.place(which, generator.permuted(every_cell, axis=1)[:, : 1 + self.num_coins])
-
-    def step(self, actions: Ints) -> tuple[Floats, Bools, Bools]:
-        """Move every agent; return what it earned and whether its episode terminated or was truncated, (E,) each."""
-        self.agents = self.layout.successors[self.agents, actions]
-        collected = self.coins[self.every, self.agents]
-        self.coins[self.every, self.agents] = False
-        self.steps += 1
-        terminated: Bools = np.logical_not(self.coins.any(axis=1))
-        truncated = (self.steps >= self.max_episode_steps) & ~terminated
-        return collected * COIN_REWARD + STEP_REWARD, terminated, truncated
-
-    def draw(self, which: Ints) -> Observations:
-        """Return new images of the environments `which`, one pixel for each cell."""
-        images = np.repeat(self._blank.reshape(1, -1, 3), len(which), axis=0)
-        environments, cells = np.nonzero(self.coins[which])
-        images[environments, self.layout.pixels[cells]] = COIN
-        images[self.every[: len(which)], self.layout.pixels[self.agents[which]]] = AGENT
-        return images.reshape(-1, *self.observation_shape)
+_STATE = ("agents", "coins", "steps")  # the arrays of `Mazes` that change
 
 
 class VectorCoinMaze:
@@ -84,7 +35,7 @@ class VectorCoinMaze:
         max_episode_steps: int = 500,
     ) -> None:
         """Build the mazes; `generator` draws the start states, `layout` is whatever `load_layout` takes."""
-        self._mazes = _Mazes(num_environments, layout, num_coins, max_episode_steps)
+        self._mazes = Mazes(num_environments, layout, num_coins, max_episode_steps)
         self._generator = generator
 
     @property
@@ -156,7 +107,7 @@ class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UserError(f"Choose the render mode 'rgb_array' or none at all, not {render_mode!r}.")
         self.render_mode = render_mode
-        self._mazes = _Mazes(1, layout, num_coins, max_episode_steps)
+        self._mazes = Mazes(1, layout, num_coins, max_episode_steps)
         self._running = False
         self.observation_space = gymnasium.spaces.Box(0, 255, self._mazes.observation_shape, np.uint8)
         self.action_space = gymnasium.spaces.Discrete(len(MOVES))

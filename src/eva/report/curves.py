@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from eva.config import NOT_IDENTITY, MazeConfig
-from eva.envs.layout import load_layout, optimal_return, random_return
+from eva.envs.layout import load_layout, optimal_return
+from eva.envs.mazes import random_return
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.report.aggregate import FloatArray, mean_interval
