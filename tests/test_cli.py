@@ -208,7 +208,7 @@ def test_cuda_is_refused_where_there_is_none(
 
 def test_a_map_without_free_cells_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("walls.txt").write_text("###\n###\n")
-    refused([*TINY, "--maze.layout", "walls.txt"], capsys)
+    assert "at least one free cell" in refused([*TINY, "--maze.layout", "walls.txt"], capsys)
 
 
 def test_a_map_is_kept_with_the_run() -> None:
@@ -290,8 +290,8 @@ def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_report_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    refused(["report", "nowhere"], capsys)
-    refused(["report"], capsys)
+    assert "'nowhere' is not a directory" in refused(["report", "nowhere"], capsys)
+    assert "give at least one run directory" in refused(["report"], capsys)
 
 
 def test_environments_must_tell_their_state_plainly(

@@ -19,7 +19,7 @@ from eva.cli_experiment import Experiment, run
 from eva.cli_inspect import Inspect, inspect
 from eva.cli_parsing import parse, value_of
 from eva.cli_sweep import Sweep, sweep
-from eva.config import Config, Device
+from eva.config import Config, Device, read_config
 from eva.errors import UserError, nearest_name
 from eva.games import game_name
 from eva.ids import ATARI_ID
@@ -204,11 +204,9 @@ def _base(asked: Train) -> Config:
 
 def _read_config(path: Path) -> Config:
     try:
-        return Config.from_json(path.read_text())
+        return read_config(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path} ({error}): give a config.json that eva wrote.") from None
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
 
 
 def _evaluate(arguments: list[str]) -> None:

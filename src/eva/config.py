@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from eva.errors import UserError
@@ -272,3 +273,11 @@ class Config:
         except (ValueError, RecursionError) as error:
             raise UserError(f"the configuration is not JSON ({error}): pass a config.json that eva wrote.") from None
         return from_dict(cls, data)
+
+
+def read_config(path: Path) -> Config:
+    """Read a config.json; one that is not understood is named, one that cannot be read raises what `read_text` does."""
+    try:
+        return Config.from_json(path.read_text())
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eva.agent.eva import EVAAgent
 from eva.build import build_agent, build_environment
-from eva.config import Config, Device
+from eva.config import Config, Device, read_config
 from eva.errors import UserError
 from eva.runs.status import read_status
 
@@ -44,11 +44,9 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
 def load_config(path: Path) -> Config:
     """Return the configuration of a run directory."""
     try:
-        return Config.from_json((path / "config.json").read_text())
+        return read_config(path / "config.json")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
-    except UserError as error:
-        raise UserError(f"{path / 'config.json'}: {error}") from None
 
 
 def _refuse_unfinished(path: Path) -> None:

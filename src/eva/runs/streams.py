@@ -15,12 +15,13 @@ def unfailing(stream: TextIO | None) -> TextIO:
 
 def let_go(stream: TextIO | None) -> None:
     """Flush a stream that the interpreter would flush when it ends; drop what cannot be written, or that would fail."""
+    if stream is None:
+        return
     try:
-        if stream is not None:
-            stream.flush()
+        stream.flush()
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), cast(TextIO, stream).fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Unfailing:
