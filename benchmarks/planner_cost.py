@@ -118,7 +118,7 @@ def parts(bench: Bench) -> dict[str, Once]:
         TRACES["n-step"]: lambda: n_step(trajectories, q_theta),
         TRACES["kbrl"]: lambda: kernel_based_rl(trajectories, q_theta, embeddings, **kernel),
         "value buffer, writing": lambda: buffer.append(*entering),
-        "value buffer, reading": lambda: buffer.average(query),
+        "value buffer, reading": lambda: buffer.read(query),
     }
 
 

@@ -151,7 +151,7 @@ def test_the_bytes_of_a_slot(embedding_size: int) -> None:
     arrays = [x for x in parts if isinstance(x, np.ndarray | torch.Tensor) and x.shape[:1] == (num_slots,)]
     scores = num_slots * 3 * 4
     expected = num_slots * ReplayBuffer.bytes_per_slot(embedding_size, 3)
-    assert sum(x.nbytes for x in arrays) == expected - 2 * scores, "for the transposed, and for those by projection"
+    assert sum(x.nbytes for x in arrays) == expected - scores, "for those by projection"
 
 
 def test_without_observations_it_still_searches_and_plans() -> None:

@@ -91,9 +91,9 @@ class EphemeralValueAdjuster:
             return q_eva
         queries = self._tensor(embeddings)
         for buffer, mine in self._buffers_and_environments():
-            q_np = buffer.average(queries[mine])
-            if q_np is not None:
-                q_eva[mine] = mix(q_theta[mine], q_np, nonparametric_weight)
+            recall = buffer.read(queries[mine])
+            if recall is not None:
+                q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
         return q_eva
 
     def plan(self, embeddings: Array, episode_starts: Bools | None = None) -> None:

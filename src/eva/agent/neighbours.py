@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,17 +13,6 @@ _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # 
 SHORTEST = 1e-14  # a length below which the products are too small for float32
 _MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
 _CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
-
-
-@dataclass(frozen=True)
-class _Proposals:
-    """The keys with the smallest scores."""
-
-    queries: Floats  # (E, D) float64
-    all_scores: Tensor  # (E, N)
-    scores: Floats  # (E, n) sorted
-    places: Ints  # (E, n)
-    limits: Floats  # (E,) of the scores that a neighbour may have
 
 
 class NeighbourIndex:
@@ -50,7 +37,7 @@ class NeighbourIndex:
         self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
         self._longest = SHORTEST  # the length of the longest key so far
-        self._products = torch.empty(capacity, 0, device=device)
+        self._scores = torch.empty(capacity, 0, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
@@ -100,44 +87,24 @@ class NeighbourIndex:
         """
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
-        return self._decided(self._proposals_of(queries, k), k)
-
-    def nearest(self, queries: Tensor, k: int) -> Ints:
-        """Find the same k > 0 keys as `search`, in any order, (E, k): mostly their scores suffice to tell them."""
-        proposed = self._proposals_of(queries, k)
-        if proposed.scores.shape[1] > k and (proposed.scores[:, k] > proposed.limits).all():
-            return proposed.places[:, :k]
-        return self._decided(proposed, k)[0]
-
-    def _proposals_of(self, queries: Tensor, k: int) -> _Proposals:
         self._refresh()
-        all_scores = self._score(queries)
-        best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=1, largest=False)
-        scores, directly = best.values.cpu().numpy(), on_host(queries)
+        all_scores, directly = self._score(queries), on_host(queries)
+        best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=0, largest=False)
+        scores, proposed = best.values.cpu().numpy().T, best.indices.cpu().numpy().T  # (E, n) sorted
         limits = self._limits(directly, scores[:, k - 1])
-        return _Proposals(directly, all_scores, scores, best.indices.cpu().numpy(), limits)
-
-    def _decided(self, proposed: _Proposals, k: int) -> tuple[Ints, Floats]:
-        """Order what was proposed by its distance, with all else that is within the limit."""
-        scores, limits = proposed.scores, proposed.limits
-        near = slice(max(k, int((scores <= limits[:, None]).sum(axis=1).max())))  # they are sorted
-        real = np.isfinite(scores[:, near])
-        places, distances = self._ordered(proposed.queries, proposed.places[:, near], real, k)
+        near = slice(max(k, np.count_nonzero(scores <= limits[:, None], axis=1).max()))
+        places, distances = self._ordered(directly, proposed[:, near], np.isfinite(scores[:, near]), k)
         if scores.shape[1] < len(self.keys):
             for e in (scores[:, -1] <= limits).nonzero()[0]:  # there may be more within the limit
-                within = (proposed.all_scores[e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
-                places[e], distances[e] = self._ordered_by_chunks(proposed.queries[e], within, k)
+                within = (all_scores[:, e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
+                places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
         return places, distances
 
     def _score(self, queries: Tensor) -> Tensor:
-        """Return the squared distances of all keys, less |q|^2, (E, N).
-
-        They are computed transposed: products of few rows with many columns are several times slower.
-        """
-        if self._products.shape[1] != len(queries):
-            self._products = self._norms.new_empty(len(self._norms), len(queries))
-        torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._products)
-        return self._products.T.contiguous()
+        """Return the squared distances of all keys, less |q|^2, (N, E); the product (E, N) takes far longer."""
+        if self._scores.shape[1] != len(queries):
+            self._scores = self._norms.new_empty(len(self._norms), len(queries))
+        return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
 
     def _limits(self, queries: Floats, kth: Floats) -> Floats:
         """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
@@ -157,8 +124,8 @@ class NeighbourIndex:
 
     def _ordered(self, queries: Floats, candidates: Ints, real: Bools, k: int) -> tuple[Ints, Floats]:
         """Sort candidates, (E, n), by their distance in float64, ties newest first; keep k of those that are real."""
-        keys = self.keys[self._indices(candidates)].cpu().numpy()
-        differences = keys - queries[:, None]
+        keys = self.keys.index_select(0, self._indices(candidates.ravel())).cpu().numpy()
+        differences = keys.reshape(*candidates.shape, -1) - queries[:, None]
         distances = np.where(real, np.square(differences, out=differences).sum(axis=2), np.inf)
         order = np.lexsort((-self.born[candidates], distances))[:, :k]
         rows = np.arange(len(queries))[:, None]

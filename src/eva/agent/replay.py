@@ -69,10 +69,10 @@ class ReplayBuffer:
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
         """Return the memory that a state takes besides its observation.
 
-        That is its embedding, the scores that a search for all environments gives it (by projection, by brute force,
-        and these transposed), and 31 bytes for all the rest.
+        That is its embedding, the scores that a search for all environments gives it (by projection and by brute
+        force), and 31 bytes for all the rest.
         """
-        return 4 * embedding_size + 3 * 4 * num_environments + 31
+        return 4 * embedding_size + 2 * 4 * num_environments + 31
 
     @property
     def complete(self) -> Bools:

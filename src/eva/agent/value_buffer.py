@@ -89,12 +89,6 @@ class ValueBuffer:
         self.values[places] = q_np
         self.origins[places] = origins
 
-    def average(self, embeddings: Tensor) -> Floats | None:
-        """Return `read`'s q_np, (E, A), without telling where it comes from: what a decision needs."""
-        if len(self) < self.num_neighbours:
-            return None
-        return self._mean(self.index.nearest(embeddings, self.num_neighbours))
-
     def read(self, embeddings: Tensor, num_told: int | None = None) -> Recall | None:
         """Average the K nearest entries of each query (P10), (E, D); None while there are fewer than K (P24).
 
@@ -105,8 +99,4 @@ class ValueBuffer:
             return None
         told = slice(k if num_told is None else num_told)
         entries, squared_distances = self.index.search(embeddings, min(max(k, told.stop), len(self)))
-        return Recall(self._mean(entries[:, :k]), entries[:, told], squared_distances[:, told])
-
-    def _mean(self, entries: Ints) -> Floats:
-        mean: Floats = self.values[np.sort(entries, axis=1)].mean(axis=1)  # sorted: the same bits in whatever order
-        return mean
+        return Recall(self.values[entries[:, :k]].mean(axis=1), entries[:, told], squared_distances[:, told])
