@@ -373,7 +373,7 @@ def test_an_experiment_is_swept_where_it_looks_for_its_runs(
         ([], "give a grid file, the name of an experiment"),
         (["maze-one-cion"], "there is no experiment 'maze-one-cion': did you mean 'maze-one-coin'?"),
         (["none.toml"], "cannot read none.toml"),
-        (["maze-one-coin", "--executor", "slurm"], "see --help"),
+        (["maze-one-coin", "--executor", "slurm"], "--executor is 'slurm', but must be one of 'local', 'ray'."),
         (["maze-one-coin", "--address", "auto"], "add --executor ray"),
         (["maze-one-coin", "--executor", "ray", "--jobs", "2"], "--jobs is for the executor local"),
         (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be at least 1"),

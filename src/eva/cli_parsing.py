@@ -15,7 +15,7 @@ import tyro
 
 from eva.config import Config
 from eva.errors import UserError, nearest_name
-from eva.schema import flatten
+from eva.schema import flatten, wanted
 
 T = TypeVar("T")
 
@@ -31,15 +31,22 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise UserError(_sentence(complaint.getvalue())) from None
+        raise UserError(_sentence(kind, arguments, complaint.getvalue())) from None
 
 
 def value_of(flag: str, arguments: Sequence[str]) -> str | None:
     """Return what follows a flag, the last time that it is given, as `--flag value` or `--flag=value`."""
-    split = (argument.split("=", 1) if argument.startswith("--") else [argument] for argument in arguments)
-    words = [word for part in split for word in part]
-    values = [following for word, following in itertools.pairwise(words) if word == flag]
+    values = [following for word, following in itertools.pairwise(_split(arguments)) if word == flag]
     return values[-1] if values else None
+
+
+def _split(arguments: Sequence[str]) -> list[str]:
+    """Return flags, spelled as `--help` spells them, and their values, each by itself."""
+    words: list[str] = []
+    for argument in arguments:
+        flag, *value = argument.split("=", 1)
+        words += [flag.replace("_", "-"), *value] if argument.startswith("--") else [argument]
+    return words
 
 
 def _refuse_unknown_flags(kind: Any, arguments: Sequence[str]) -> None:
@@ -54,10 +61,28 @@ def _refuse_unknown_flags(kind: Any, arguments: Sequence[str]) -> None:
             raise UserError(f"there is no option {flag}: {nearest_name(flag, flags)}")
 
 
-def _sentence(box: str) -> str:
-    """Return the first paragraph below the title of a message of tyro's, framed or not."""
+def _sentence(kind: type, arguments: Sequence[str], box: str) -> str:
+    """Say what is wrong with the value of a flag, or else what tyro says."""
+    complaint = _first_paragraph(box)
+    named = re.search(r"(?:parsing |argument ')(--[\w.-]+)", complaint)
+    if named is None:
+        return f"{complaint or 'these arguments are not understood'}: see --help."
+    flag = named[1]
+    path = flag.removeprefix("--").replace("-", "_")
+    words = wanted(kind if path in kind.__annotations__ else Config, path).removesuffix(" or null")
+    given = _split(arguments)
+    while flag in given:
+        given = given[given.index(flag) + 1 :]
+    values = list(itertools.takewhile(lambda word: not word.startswith("--"), given))
+    if not values:
+        return f"{flag} must be followed by {words}."
+    return f"{flag} is '{' '.join(values if words.startswith('a list') else values[:1])}', but must be {words}."
+
+
+def _first_paragraph(box: str) -> str:
+    """Return it without the title of a message of tyro's, framed or not."""
     _, *lines = [line.strip("│ ") for line in box.splitlines()] or [""]
     rules = [number for number, line in enumerate(lines) if not line.strip("─-╰╯")]
     begin = next((number for number in range(len(lines)) if number not in rules), 0)
     end = next((number for number in rules if number > begin), len(lines))
-    return (" ".join(lines[begin:end]).rstrip(".") or "these arguments are not understood") + ": see --help."
+    return " ".join(lines[begin:end]).rstrip(".")

@@ -38,8 +38,15 @@ def check(tree: Any, path: str = "") -> None:
         value, here = getattr(tree, name), f"{path}{name}"
         if is_dataclass(hint):
             check(value, f"{here}.")
-        elif problem := _problem(value, hint):
-            raise UserError(f"{here} is {value!r}, but must be {problem}.")
+        elif not _fits(value, hint):
+            raise UserError(f"{here} is {value!r}, but must be {_words(hint)}.")
+
+
+def wanted(kind: type, path: str) -> str:
+    """Return, in words, what the field `path`, "group.field", of a tree of this kind must be."""
+    name, _, rest = path.partition(".")
+    hint = _hints(kind)[name]
+    return wanted(hint, rest) if rest else _words(hint)
 
 
 def to_dict(tree: Any) -> dict[str, Any]:
@@ -80,19 +87,31 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 _hints: Callable[[type], dict[str, Any]] = functools.cache(functools.partial(get_type_hints, include_extras=True))
 
 
-def _problem(value: Any, hint: Any) -> str | None:
-    """Say what `value` should be instead, or None if it is as it should be."""
+def _words(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         base, *rules = arguments
-        words = " ".join([_noun(base), *(rule.words for rule in rules)])
-        return words if _problem(value, base) or not all(rule.holds(value) for rule in rules) else None
+        return " ".join([_words(base), *(rule.words for rule in rules if isinstance(rule, Rule))])
     if origin is Literal:
-        return None if value in arguments else "one of " + ", ".join(map(repr, arguments))
+        return "one of " + ", ".join(map(repr, arguments))
     if origin in (Union, types.UnionType):
-        problems = [_problem(value, option) for option in arguments]
-        return None if None in problems else " or ".join(map(str, problems))
-    return None if _is_a(value, hint) else _noun(hint)
+        return " or ".join(map(_words, arguments))
+    if origin is tuple:
+        return f"a list of {_words(arguments[0]).removeprefix('a ')}s"
+    nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
+    return nouns.get(hint, "a path")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        base, *rules = arguments
+        return _fits(value, base) and all(rule.holds(value) for rule in rules)
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, option) for option in arguments)
+    return _is_a(value, hint)
 
 
 def _is_a(value: Any, kind: Any) -> bool:
@@ -107,8 +126,3 @@ def _is_a(value: Any, kind: Any) -> bool:
 
 def _can_name_a_directory(text: str) -> bool:
     return text.isprintable() and text not in ("", ".", "..") and "/" not in text and len(text.encode()) <= 200
-
-
-def _noun(kind: Any) -> str:
-    nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
-    return nouns.get(kind, "a list of whole numbers")
