@@ -62,21 +62,26 @@ def _refuse_unknown_flags(kind: Any, arguments: Sequence[str]) -> None:
 
 
 def _sentence(kind: type, arguments: Sequence[str], box: str) -> str:
-    """Say what is wrong with the value of a flag, or else what tyro says."""
-    complaint = _first_paragraph(box)
-    named = re.search(r"(?:parsing |argument ')(--[\w.-]+)", complaint)
-    if named is None:
-        return f"{complaint or 'these arguments are not understood'}: see --help."
-    flag = named[1]
+    """Say what is wrong with a value or a word too many, or else what tyro says."""
+    complaint, words = _first_paragraph(box), _split(arguments)
+    if named := re.search(r"(?:parsing |argument ')(--[\w.-]+)", complaint):
+        return _wrong_value(kind, named[1], words)
+    if (extra := re.match(r"Unrecognized options: (\S+)", complaint)) and extra[1] in words[1:]:
+        before = words[-words[::-1].index(extra[1]) - 2]  # of the last of its kind
+        what = f"{before} takes no value, but" if before.startswith("--") else "one word too many:"
+        return f"{what} there is '{extra[1]}': see --help."
+    return f"{complaint or 'these arguments are not understood'}: see --help."
+
+
+def _wrong_value(kind: type, flag: str, words: Sequence[str]) -> str:
     path = flag.removeprefix("--").replace("-", "_")
-    words = wanted(kind if path in kind.__annotations__ else Config, path).removesuffix(" or null")
-    given = _split(arguments)
-    while flag in given:
-        given = given[given.index(flag) + 1 :]
-    values = list(itertools.takewhile(lambda word: not word.startswith("--"), given))
+    must = wanted(kind if path in kind.__annotations__ else Config, path).removesuffix(" or null")
+    while flag in words:
+        words = words[words.index(flag) + 1 :]
+    values = list(itertools.takewhile(lambda word: not word.startswith("--"), words))
     if not values:
-        return f"{flag} must be followed by {words}."
-    return f"{flag} is '{' '.join(values if words.startswith('a list') else values[:1])}', but must be {words}."
+        return f"{flag} must be followed by {must}."
+    return f"{flag} is '{' '.join(values if must.startswith('a list') else values[:1])}', but must be {must}."
 
 
 def _first_paragraph(box: str) -> str:
