@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import eva.config
 from eva.config import Config
-from eva.schema import _problem
+from eva.schema import wanted
 
 TARGET = Path(__file__).with_name("configuration.md")
 HEAD = """\
@@ -52,7 +52,7 @@ def _table(title: str, group: Any, prefix: str, docs: dict[str, str]) -> str:
     kind = type(group)
     hints = get_type_hints(kind, include_extras=True)
     rows = [
-        f"| `{prefix}{name}` | {_problem(object(), hint)} | `{_text(getattr(group, name))}` "
+        f"| `{prefix}{name}` | {wanted(kind, name)} | `{_text(getattr(group, name))}` "
         f"| {docs[f'{kind.__name__}.{name}']} |"
         for name, hint in hints.items()
         if not is_dataclass(hint)

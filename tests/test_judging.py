@@ -346,6 +346,12 @@ def test_single_episodes(gains: tuple[float, ...], expected: list[str], tmp_path
     assert "200 episodes for each of 3 networks" in summary["findings"][0]["certainty"]
 
 
+def test_networks_worse_than_chance_tell_nothing_of_planned_values_alone(tmp_path: Path) -> None:
+    summary = judged(tmp_path, "maze-single-episode", lambda _: Learned(2.0), lambda *at: -3.0 - at[2])
+    assert verdicts(summary) == ["does not hold", "does not hold", "undecided"]
+    assert "random play returns -0.37" in summary["findings"][2]["measured"]
+
+
 def test_the_best_of_the_search_is_chosen_and_compared_with_the_presets(tmp_path: Path) -> None:
     def world(job: Job) -> Learned:
         learner = job.config.learner
@@ -367,6 +373,8 @@ def test_the_page_names_all_who_went_on_with_a_run(tmp_path: Path) -> None:
     origin = json.loads((tmp_path / "maze-two-coins" / "summary.json").read_text())["runs"]
     assert origin["commits"] == {"badc0debadc0, with uncommitted changes": 1, "c0ffeec0ffee": 20}
     assert origin["machines"] == {"a processor, 2 cores": 20, "a processor, 2 cores, cuda": 1}
+    page = (tmp_path / "maze-two-coins" / "README.md").read_text()
+    assert "A run that was stopped and continued with another commit counts for both." in page
 
 
 def test_the_page_names_runs_that_diverged(tmp_path: Path) -> None:

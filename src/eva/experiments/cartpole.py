@@ -121,8 +121,8 @@ EXPERIMENT = Experiment(
             OURS,
             f"CartPole-v1 is solved: a mean return of at least {SOLVED:g} over 100 episodes.",
             "A run is judged by the network of the occasion, one every 50,000 transitions, on which 20 greedy episodes "
-            "return most; 100 other episodes with it count. Holds if every run's mean reaches the threshold; in part "
-            "if one does.",
+            "return most; 100 other episodes with it count. Holds, without an interval, if every run's mean reaches "
+            "the threshold; in part if one does.",
         ),
     ),
     arms=arms,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, learning_tables, numbers, seeded
+from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, learning_tables, measure_arms, numbers, seeded
 from eva.experiments.rules import MARGIN, are_all_below, is_above
 from eva.experiments.words import gained, lesson, seeds
 from eva.presets import preset
+from eva.report.curves import Task
 from eva.report.measures import Comparison, Estimate
 from eva.report.plots import figure_files
 from eva.report.verdict import number
@@ -103,7 +105,8 @@ def judge(evidence: Evidence) -> Judgement:
     gains = {place: compare_arms(task)[EVA] for place, task in zip(PLACES, evidence.tasks, strict=True)}
     certainty = seeds(len(evidence.tasks[0].variants[0].runs))
     return Judgement(
-        outcome=f"Mean return over training with EVA less DQN's: {_listed(gains)}.",
+        outcome=f"Mean return over training with EVA less DQN's: {_listed(gains)}. DQN's final returns: "
+        f"{_ends(evidence.tasks)}.",
         findings=(
             *(_faster(gain, certainty) for gain in gains.values()),
             _harmless(gains, certainty),
@@ -147,6 +150,11 @@ def _listed(gains: dict[Place, Comparison]) -> str:
     return ", ".join(f"{gained(gain.area_gain)} ({place.id})" for place, gain in gains.items())
 
 
+def _ends(tasks: Sequence[Task]) -> str:
+    ends = {place: measure_arms(task)[DQN].final.value for place, task in zip(PLACES, tasks, strict=True)}
+    return ", ".join(f"{number(end)} ({place.id}, solved at {place.solved:g})" for place, end in ends.items())
+
+
 _FASTER = "Of the mean return over training: holds if EVA is above DQN beyond doubt."
 EXPERIMENT = Experiment(
     name="generality",
@@ -168,5 +176,6 @@ EXPERIMENT = Experiment(
         "looked at with weight 0 and seeds 40 and 41 alone: final returns of 262 and 261, -110 and -100. With the "
         "same, LunarLander-v3 was not learned: -84, and -56 with a target period of 200 instead of 50 (seed 40). So "
         "its numbers are those that rl-baselines3-zoo found for DQN.",
+        "With these it was not learned either, without EVA or with it: that EVA does no harm there says little.",
     ),
 )

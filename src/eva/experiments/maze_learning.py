@@ -116,9 +116,11 @@ def _excess(task: Task, weight: float) -> Estimate:
 def _data_needed(task: Task) -> str:
     comparisons, dqn = compare_arms(task), variant(task, DQN)
     eva = comparisons[label(PAPER_WEIGHT)]
+    below = task.chance is not None and measure_arms(task)[DQN].final.value < task.chance
     return (
-        f"of DQN's data, weight {PAPER_WEIGHT:g} needs {share(eva.data_share)} to reach DQN's final return, DQN itself "
-        f"{share(comparisons[DQN].data_share)}, and {saving(eva.data_saved)} are saved; over the last fifth of its "
+        f"of DQN's data, weight {PAPER_WEIGHT:g} needs {share(eva.data_share)} to reach DQN's final return"
+        f"{', which random play exceeds' * below}, DQN itself {share(comparisons[DQN].data_share)} (looked for from "
+        f"{eva.data_share_from:.0%} on), and {saving(eva.data_saved)} are saved; over the last fifth of its "
         f"training DQN's return still changes by {gained(late_change(dqn))}"
     )
 

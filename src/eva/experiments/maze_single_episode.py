@@ -57,10 +57,13 @@ def judge(evidence: Evidence) -> Judgement:
         f"from {PAPER_WEIGHT:g} to {WEIGHTS[-1]:g} {gained(further)}",
         certainty,
     )
+    assert task.chance is not None
+    has_learned = is_above(means[PAPER_WEIGHT], task.chance) == "holds"
     alone = Finding(
-        is_below(further),
+        is_below(further) if has_learned else "undecided",
         f"the return of an episode with the planned values alone, weight {WEIGHTS[-1]:g}, less that with weight "
-        f"{PAPER_WEIGHT:g} is {gained(further)}",
+        f"{PAPER_WEIGHT:g}, {number(means[PAPER_WEIGHT].value)}, is {gained(further)}; random play returns "
+        f"{number(task.chance)}",
         certainty,
     )
     return Judgement(
@@ -126,7 +129,8 @@ EXPERIMENT = Experiment(
         Claim(
             "Fig. 2 left",
             "The policy of the non-parametric component alone is unable to generalise properly.",
-            "Holds if weight 1 is below weight 0.4 beyond doubt.",
+            "Holds if weight 1 is below weight 0.4 beyond doubt; undecided where weight 0.4 is not above random play "
+            "beyond doubt.",
         ),
     ),
     arms=arms,

@@ -208,6 +208,8 @@ def _origin(told: Mapping[str, Any]) -> list[str]:
         f"{name.capitalize()}: " + "; ".join(f"{thing} ({count} runs)" for thing, count in told[name].items()) + "."
         for name in ("commits", "machines", "torch")
     ]
+    if sum(told["commits"].values()) > told["number"]:
+        lines.append("A run that was stopped and continued with another commit counts for both.")
     return lines
 
 

@@ -132,9 +132,11 @@ def comparison_table(task: Task, comparisons: Mapping[str, Comparison], measures
         gains = [] if name == baseline else [brief_gain(gain) for gain in (each.final_gain, each.area_gain)]
         reached = f"{each.num_reached} of {len(measures[name].seeds)}"
         rows.append([name, *(gains or ["", ""]), brief_share(each.data_share), reached])
+    least = max(each.data_share_from for each in comparisons.values())
     caption = (
         f"{capital(task.name)}: differences to {baseline}, and the share of {baseline}'s transitions after which the "
-        f"mean learning curve first reaches {baseline}'s final return."
+        f"mean learning curve first reaches {baseline}'s final return: looked for from {least:.0%} on, when "
+        f"exploration has decayed, so {least:.0%} means no later than that."
     )
     return Table(caption, heads, rows)
 

@@ -49,6 +49,7 @@ class Comparison:
         data_share: Transitions until its mean learning curve first reaches the baseline's final return, divided by the
             length of the baseline's training; infinite if it never does. The curve counts from where its window
             begins after exploration has decayed: before, random play may be as good as what is learned.
+        data_share_from: The least share that can be told: where the curve begins to count.
         data_saved: What the baseline's own curve needs to get there, less that.
         num_reached: Seeds whose own learning curve reaches the baseline's final return.
     """
@@ -56,6 +57,7 @@ class Comparison:
     final_gain: Estimate
     area_gain: Estimate
     data_share: Estimate
+    data_share_from: float
     data_saved: Estimate
     num_reached: int
 
@@ -132,6 +134,7 @@ def compare(task: Task, variant: Variant, baseline: Variant) -> Comparison:
         final_gain=estimated(lambda mine, theirs: mine[:, -1] - theirs[:, -1]),
         area_gain=estimated(lambda mine, theirs: mine[:, -2] - theirs[:, -2]),
         data_share=estimated(reached),
+        data_share_from=float(grid[0]) / length,
         data_saved=estimated(saved),
         num_reached=int(np.isfinite(reached(arms[0], arms[-1].mean(axis=0)[None])).sum()),
     )
