@@ -201,12 +201,13 @@ def _table(tasks: dict[str, Task], rows: dict[str, Row], speeds: dict[str, Any])
         cells.append([label, *gains, brief_share(row.comparison.data_share), brief(row.speed), row.effect, task])
     length = tasks[SHORT].runs[0].planned
     own = brief_share(compare(tasks[SHORT], *[variant(tasks[SHORT], DEFAULT)] * 2).data_share)
+    least = max(row.comparison.data_share_from for row in rows.values())
     caption = (
         "Differences to the default, the share of its transitions after which the mean learning curve first reaches "
-        f"its final return (the default itself, over the first {length:,}: {own}), and transitions per second as a "
-        "multiple of the default's; 95% bootstrap intervals, over seeds and over rounds in turn. With two environments "
-        "the reference is a shared value buffer. Speed: one thread's processor time, "
-        f"{measured_by(speeds)}."
+        f"its final return (looked for from {least:.0%} on, when exploration has decayed; the default itself, over the "
+        f"first {length:,}: {own}), and transitions per second as a multiple of the default's; 95% bootstrap "
+        "intervals, over seeds and over rounds in turn. With two environments the reference is a shared value buffer. "
+        f"Speed: one thread's processor time, {measured_by(speeds)}."
     )
     heads = ["", "mean return over training", "final return", "share of the data", "speed", "effect", "compared over"]
     return Table(caption, heads, cells)
