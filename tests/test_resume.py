@@ -27,6 +27,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from eva.agent.eva import EVAAgent
@@ -37,6 +38,7 @@ from eva.errors import UserError
 from eva.presets import for_environment
 from eva.report.pages import write_report
 from eva.runs.checkpoint import CheckpointStore, load
+from eva.runs.evaluate import evaluate
 from eva.runs.loop import Training, train
 from eva.runs.records import RunDirectory
 from eva.runs.safety import Safety
@@ -543,10 +545,25 @@ class Drift(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._place, self._num_pushes = state["place"], state["num_pushes"]
 
 
+class Alone(gymnasium.Wrapper):
+    """Of which there can be only one at a time, and which cannot tell its state."""
+
+    num_alive = 0
+
+    def __init__(self) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        assert Alone.num_alive == 0
+        Alone.num_alive += 1
+
+    def close(self) -> None:
+        Alone.num_alive -= 1
+
+
 def gymnasium_config(environment: str, num_environments: int, steps: int = 140) -> Config:
     if environment not in gymnasium.registry:
         broken = {"broken_after": 45} if "Broken" in environment else {}
-        gymnasium.register(environment, entry_point=Drift, max_episode_steps=13, kwargs=broken)
+        entry_point = Alone if "Alone" in environment else Drift
+        gymnasium.register(environment, entry_point=entry_point, max_episode_steps=13, kwargs=broken)
     config = run_config(num_environments, steps)
     return replace(
         config, name=for_environment(environment).name, environment=replace(config.environment, id=environment)
@@ -579,6 +596,33 @@ def test_the_example_of_the_documentation_goes_on(tmp_path, monkeypatch, capsys)
     whole = recorded(tmp_path / "whole")
     assert len(whole["episodes.csv"].splitlines()) > 2
     assert differing(tmp_path / "halves", whole) == []
+
+
+def test_all_time_limits_count_on(tmp_path):
+    gymnasium.register("tests/Twice-v0", lambda: TimeLimit(Drift(), 7), max_episode_steps=13)
+    config = gymnasium_config("tests/Twice-v0", 1)
+    trained(config, tmp_path / "whole")
+    trained(replace(config, steps=72), tmp_path / "halves")
+    trained(config, tmp_path / "halves")
+    assert differing(tmp_path / "halves", recorded(tmp_path / "whole")) == []
+
+
+def test_a_cut_run_that_is_saved_without_a_step_goes_on(tmp_path):
+    config, path = gymnasium_config("CartPole-v1", 1, 60), tmp_path / "run"
+    trained(config, path)
+    status = json.loads((path / "status.json").read_text())
+    (path / "status.json").write_text(json.dumps({**status, "state": "stopped"}))
+    trained(replace(config, steps=50), path)  # nothing is left to do, and that is saved
+    assert "goes on from 60 transitions." in trained(replace(config, steps=90), path)
+    assert json.loads((path / "status.json").read_text())["step"] == 90
+
+
+def test_an_environment_is_closed_before_another_takes_its_place(tmp_path):
+    config, path = gymnasium_config("tests/Alone-v0", 1, 50), tmp_path / "run"
+    trained(config, path)
+    trained(replace(config, steps=90), path)  # which it begins anew
+    evaluate(path, [0.0, 0.4], 2)
+    assert Alone.num_alive == 0
 
 
 def test_an_environment_that_does_not_begins_a_new_episode(tmp_path):

@@ -154,6 +154,47 @@ def test_observations_are_what_the_space_says() -> None:
         vector_of(liar).reset()
 
 
+class Careless(Scripted):
+    """Whose second step goes wrong, in a way of one's choice."""
+
+    def __init__(self, mistake: str) -> None:
+        super().__init__("...T")
+        self._mistake = mistake
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, *rest = super().step(action)
+        if self.steps < 2:
+            return observation, np.array([reward]), *rest  # which is forgiven
+        if self._mistake == "shape":
+            return observation[:1], reward, *rest
+        if self._mistake == "reward":
+            return observation, np.ones(2), *rest
+        raise KeyError("its own")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        ("shape", r"shape \(1,\) is not what the observation space says, \(2,\)"),
+        ("reward", r"the environment failed \(ValueError: .*, in vector.py, line \d+\): mend it."),
+        ("step", r"the environment failed \(KeyError: 'its own', in test_vector.py, line \d+\): mend it."),
+    ],
+)
+def test_an_environments_mistakes_are_told(mistake: str, said: str) -> None:
+    vector = vector_of(Careless(mistake))
+    vector.reset()
+    assert vector.step(zeros(1)).rewards.tolist() == [1.0]
+    with pytest.raises(UserError, match=said):
+        vector.step(zeros(1))
+
+
+def test_a_missing_package_is_not_a_missing_environment(tmp_path, monkeypatch) -> None:
+    (tmp_path / "needing.py").write_text("import a_package_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="needs a package that is not installed: a_package_that_is_not_there"):
+        make_gymnasium("needing:Thing-v0")
+
+
 def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() -> None:
     with pytest.raises(UserError, match="Pendulum-v1 has Box actions"):
         GymnasiumVector(lambda: make_gymnasium("Pendulum-v1"), [0])

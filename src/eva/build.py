@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -59,6 +60,12 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
     if config.environment.id == ATARI_ID:
         return _atari(config.atari, seeds)
     return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
+
+
+def environment_spec(config: Config) -> EnvironmentSpec:
+    """Return what an agent must know about the environments that `config` names."""
+    with closing(build_environment(config)) as environment:
+        return environment.spec
 
 
 def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:

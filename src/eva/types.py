@@ -79,6 +79,10 @@ class VectorEnvironment(Protocol):
         """Continue from a state that `get_state` returned."""
         ...
 
+    def close(self) -> None:
+        """Let go of what the environments hold; they are not stepped again."""
+        ...
+
 
 @runtime_checkable
 class Resumable(Protocol):

@@ -209,5 +209,8 @@ class VectorAtari:
                 "began with (provenance.json)."
             )
 
+    def close(self) -> None:
+        """Nothing is held: emulators go with their memory."""
+
     def _stacks(self) -> NDArray[Any]:
         return np.stack([game.stack for game in self._games])

@@ -86,6 +86,9 @@ class VectorCoinMaze:
             setattr(self._mazes, name, values)
         self._generator.bit_generator.state = state["generator"]
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
     """One coin maze with Gymnasium's interface.

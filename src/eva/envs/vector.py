@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -35,14 +38,9 @@ class GymnasiumVector:
 
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
-        first = [environment.reset(seed=s)[0] for environment, s in zip(self._environments, self._seeds, strict=True)]
-        shape = self._spec.observation_shape
-        for observation in first:
-            if np.shape(observation) != shape:
-                raise UserError(
-                    f"an observation of shape {np.shape(observation)} is not what the observation space says, {shape}: "
-                    "mend the environment."
-                )
+        seeded = zip(self._environments, self._seeds, strict=True)
+        with _blaming_the_environment():
+            first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
         return np.stack(first).astype(self._spec.observation_dtype, copy=False)
 
     def step(self, actions: Ints) -> StepOutcome:
@@ -51,48 +49,77 @@ class GymnasiumVector:
         last = np.empty((num, *self._spec.observation_shape), self._spec.observation_dtype)
         rewards = np.empty(num)
         terminated, truncated = np.zeros(num, np.bool_), np.zeros(num, np.bool_)
-        for e, environment in enumerate(self._environments):
-            action = self._first_action + int(actions[e])
-            last[e], rewards[e], terminated[e], truncated[e], _ = environment.step(action)
-        truncated &= ~terminated
-        observations = last.copy()
-        for ended in (terminated | truncated).nonzero()[0]:
-            observations[ended], _ = self._environments[ended].reset()
+        with _blaming_the_environment():
+            for e, environment in enumerate(self._environments):
+                action = self._first_action + int(actions[e])
+                observation, reward, terminated[e], truncated[e], _ = environment.step(action)
+                last[e], rewards[e] = self._checked(observation), np.asarray(reward).item()
+            truncated &= ~terminated
+            observations = last.copy()
+            for ended in (terminated | truncated).nonzero()[0]:
+                observations[ended] = self._checked(self._environments[ended].reset()[0])
         return StepOutcome(observations, rewards, terminated, truncated, last)
+
+    def close(self) -> None:
+        """Close every environment; one that fails to has nothing to lose any more."""
+        for environment in self._environments:
+            with suppress(Exception):
+                environment.close()
 
     def get_state(self) -> State | None:
         """Return all that decides the future, or None unless every environment is `Resumable`."""
         states = {}
         for e, environment in enumerate(self._environments):
-            inner, limit = environment.unwrapped, _time_limit(environment)
+            inner = environment.unwrapped
             if not isinstance(inner, Resumable):
                 return None
             states[str(e)] = {
                 "inner": inner.get_state(),
                 "generator": inner.np_random.bit_generator.state,
-                "elapsed_steps": None if limit is None else limit._elapsed_steps,
+                "elapsed_steps": [limit._elapsed_steps for limit in _time_limits(environment)],
             }
         return states
 
     def set_state(self, state: State) -> None:
         """Continue from a state that `get_state` returned."""
         for e, environment in enumerate(self._environments):
-            inner, limit, mine = environment.unwrapped, _time_limit(environment), state[str(e)]
+            inner, mine = environment.unwrapped, state[str(e)]
             assert isinstance(inner, Resumable)
             environment.reset()  # or its wrappers refuse to step
             inner.set_state(mine["inner"])
             inner.np_random.bit_generator.state = mine["generator"]
-            if limit is not None:
-                limit._elapsed_steps = mine["elapsed_steps"]
+            for limit, elapsed_steps in zip(_time_limits(environment), mine["elapsed_steps"], strict=True):
+                limit._elapsed_steps = elapsed_steps
+
+    def _checked(self, observation: Any) -> Any:
+        shape = self._spec.observation_shape
+        if np.shape(observation) != shape:
+            raise UserError(
+                f"an observation of shape {np.shape(observation)} is not what the observation space says, {shape}: "
+                "mend the environment."
+            )
+        return observation
 
 
-def _time_limit(environment: gymnasium.Env[Any, Any]) -> TimeLimit[Any, Any] | None:
-    """Return the wrapper that counts an episode's steps, if there is one."""
+def _time_limits(environment: gymnasium.Env[Any, Any]) -> Iterator[TimeLimit[Any, Any]]:
+    """Yield the wrappers that count an episode's steps, from the outermost on."""
     while isinstance(environment, gymnasium.Wrapper):
         if isinstance(environment, TimeLimit):
-            return environment
+            yield environment
         environment = environment.env
-    return None
+
+
+@contextmanager
+def _blaming_the_environment() -> Iterator[None]:
+    """Turn whatever the environment's own code does into a UserError that tells where."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        *_, where = traceback.extract_tb(error.__traceback__)
+        place = f"in {Path(where.filename).name}, line {where.lineno}"
+        raise UserError(f"the environment failed ({_reason(error)}, {place}): mend it.") from error
 
 
 def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
@@ -102,14 +129,20 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
     except gymnasium.error.DependencyNotInstalled as error:
         raise UserError(f"{environment_id} needs a package that is not installed: {error}") from None
     except (gymnasium.error.Error, ImportError) as error:
+        missing = getattr(error.__cause__ or error, "name", None)  # of the module that could not be imported, if any
+        if missing is not None and missing != environment_id.partition(":")[0]:
+            raise UserError(f"{environment_id} needs a package that is not installed: {missing}.") from None
         hint = nearest_name(environment_id, gymnasium.registry)
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
     except Exception as error:  # whatever the environment's own code does
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".")
         raise UserError(
-            f"{environment_id!r} cannot be made ({reason}): mend the environment, or give an id, or MODULE:ID, that "
-            "gymnasium.make takes."
+            f"{environment_id!r} cannot be made ({_reason(error)}): mend the environment, or give an id, or MODULE:ID, "
+            "that gymnasium.make takes."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
 
 
 def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> EnvironmentSpec:

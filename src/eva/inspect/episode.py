@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,15 +39,17 @@ class Episode:
 def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
     """Play the first of the single episodes that `eva.runs.evaluate` plays with this seed (P28, P105)."""
     environment, player = stage(config, agent, weight, np.random.SeedSequence([seed, 0]), epsilon)
-    observations = environment.reset()
     decisions: list[Decision] = []
     ended = False
-    while not ended and len(decisions) < max_steps:
-        actions = player.act(observations)
-        explanation = player.explain(observations[0], num_neighbours=TOLD * config.eva.num_neighbours)
-        embedding = player.plan().embeddings[0].cpu().numpy()  # after explaining: the decision did not know this plan
-        outcome = environment.step(actions)
-        decisions.append(Decision(observations[0], embedding, explanation, int(actions[0]), float(outcome.rewards[0])))
-        observations = outcome.observations
-        ended = bool(outcome.terminated[0] or outcome.truncated[0])
+    with closing(environment):
+        observations = environment.reset()
+        while not ended and len(decisions) < max_steps:
+            actions = player.act(observations)
+            explanation = player.explain(observations[0], num_neighbours=TOLD * config.eva.num_neighbours)
+            embedding = player.plan().embeddings[0].cpu().numpy()  # after explaining: the decision did not know it
+            outcome = environment.step(actions)
+            reward = float(outcome.rewards[0])
+            decisions.append(Decision(observations[0], embedding, explanation, int(actions[0]), reward))
+            observations = outcome.observations
+            ended = bool(outcome.terminated[0] or outcome.truncated[0])
     return Episode(environment.spec, tuple(decisions), ended)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,11 +84,12 @@ def _play(
     """Play one episode; returns its return, its length, and the share of decisions that EVA changed."""
     environment, player = stage(config, agent, weight, sequence, epsilon)
     episodes = EpisodeTracker(1)
-    observations = environment.reset()
-    while True:
-        actions = player.act(observations)
-        player.plan()
-        outcome = environment.step(actions)
-        observations = outcome.observations
-        for episode in episodes.add(0, outcome):
-            return episode.episode_return, episode.episode_length, player.means.take().get("changed_share")
+    with closing(environment):
+        observations = environment.reset()
+        while True:
+            actions = player.act(observations)
+            player.plan()
+            outcome = environment.step(actions)
+            observations = outcome.observations
+            for episode in episodes.add(0, outcome):
+                return episode.episode_return, episode.episode_length, player.means.take().get("changed_share")

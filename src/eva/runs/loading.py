@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from eva.agent.eva import EVAAgent
-from eva.build import build_agent, build_environment
+from eva.build import build_agent, environment_spec
 from eva.config import Config, Device, read_config
 from eva.errors import UserError
 from eva.runs.status import read_status
@@ -26,7 +26,7 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     path = Path(path)
     config = load_config(path)
     _refuse_unfinished(path)
-    spec = build_environment(config).spec
+    spec = environment_spec(config)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
     policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TextIO
 
@@ -60,6 +61,10 @@ class Training:
             self._observations = outcome.observations
             yield outcome
 
+    def close(self) -> None:
+        """Let go of what the environments hold."""
+        self.environment.close()
+
     def get_state(self) -> State:
         """Return all that decides the future of the run."""
         return {
@@ -77,10 +82,11 @@ class Training:
         if state["environment"] is not None:
             self.environment.set_state(state["environment"])
             return None
-        assert self._observations is not None
-        self.agent.cut_episodes(self._observations)
-        self.episodes.cut()
+        if self._observations is not None:  # or they were cut before, and no step was taken since
+            self.agent.cut_episodes(self._observations)
+            self.episodes.cut()
         self._observations = None
+        self.environment.close()  # first: it may hold what the next one needs
         self.environment = build_environment(self._config, self.agent.transitions)
         return "these environments cannot save their state: their running episodes are cut and new ones begin."
 
@@ -110,7 +116,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         print(f"{path} is finished: {finished:,} transitions.", file=stream)
         return
     training = Training(config)
-    with directory, Display(str(path), config.steps, stream) as display:
+    with closing(training), directory, Display(str(path), config.steps, stream) as display:
         safety = Safety(training, directory)
         if restart:
             safety.discard()

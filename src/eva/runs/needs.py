@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from eva.build import build_environment
+from eva.build import environment_spec
 from eva.config import Config
 from eva.types import EnvironmentSpec
 from eva.variants import bytes_per_slot
@@ -47,4 +47,4 @@ def _looks(config: Config) -> Config:
 
 @cache
 def _spec(config: Config) -> EnvironmentSpec:
-    return build_environment(config).spec
+    return environment_spec(config)
