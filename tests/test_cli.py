@@ -150,8 +150,11 @@ def test_other_fields_hash_into_the_directory() -> None:
     assert int(digits, 16) >= 0
 
 
-def test_the_configuration_of_a_variant_finds_the_variants_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*TINY, "--eva.trace", "n-step"]) == 0
+@pytest.mark.parametrize("variant", [["--eva.trace", "n-step"], ["--run.threads", "0"]])
+def test_the_configuration_of_a_variant_finds_the_variants_run(
+    variant: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TINY, *variant]) == 0
     (config,) = Path("runs").glob("smoke-*/weight-0.4/seed-0/config.json")
     capsys.readouterr()
     assert main(["train", "--config", str(config)]) == 0

@@ -171,6 +171,14 @@ def test_numbers_are_bars_from_their_least_to_their_greatest() -> None:
     heights = (pictures[..., 0] == 200).sum(axis=1)
     assert heights[:, [0, -1]].tolist() == [[0, 0], [21, 42], [42, 42]]
     assert (np.diff(pictures[1, :, 0, 0].astype(int)) >= 0).all(), "bars stand on the ground"
+    none = painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen[:0])
+    assert none.shape == (0, *pictures.shape[1:]), "where nothing was recalled"
+
+
+def test_images_of_other_numbers_than_bytes_are_images() -> None:
+    seen = np.linspace(-1, 1, 2 * 9 * 8 * 3, dtype=np.float32).reshape(2, 9, 8, 3)
+    pictures = painter(EnvironmentSpec(1, 2, (9, 8, 3), np.dtype(np.float32)), seen)(seen)
+    assert np.array_equal(pictures, np.round((seen + 1) / 2 * 255))
 
 
 def test_the_plane_is_that_of_the_principal_directions() -> None:

@@ -346,6 +346,16 @@ def test_single_episodes(gains: tuple[float, ...], expected: list[str], tmp_path
     assert "200 episodes for each of 3 networks" in summary["findings"][0]["certainty"]
 
 
+@pytest.mark.parametrize("content", ["", "{}", '{"played": [{"weight": 0.0}]}', "[" * 100_000])
+def test_a_damaged_record_of_single_episodes_is_named(tmp_path: Path, content: str) -> None:
+    records = prepared(tmp_path, "maze-single-episode", lambda _: Learned(2.0), lambda *_: 0.0)
+    path = next(records.folder.rglob("played-*.json"))
+    path.write_text(content)
+    single = experiment("maze-single-episode")
+    with pytest.raises(UserError, match=f"cannot read {path} .*: delete it, and the same command makes it anew."):
+        write_page(single, single.arms(), records)
+
+
 def test_networks_worse_than_chance_tell_nothing_of_planned_values_alone(tmp_path: Path) -> None:
     summary = judged(tmp_path, "maze-single-episode", lambda _: Learned(2.0), lambda *at: -3.0 - at[2])
     assert verdicts(summary) == ["does not hold", "does not hold", "undecided"]

@@ -322,6 +322,7 @@ def test_single_run_without_episodes_gets_its_report_beside_it(tmp_path: Path) -
         ("config.json", "{"),
         ("config.json", "[]"),
         ("config.json", "{}"),
+        ("config.json", '{"environment": {"id": {}}, "seed": 0, "steps": 9, "eva": {"nonparametric_weight": 0}}'),
         ("status.json", '{"state": "finished"}'),
         ("status.json", None),
         ("status.json", '{"state": "finished", "step": Infinity}'),

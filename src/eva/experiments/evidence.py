@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ class Evidence:
     @property
     def measured(self) -> dict[str, Any]:
         """What was measured besides the runs, and its provenance."""
-        content: dict[str, Any] = json.loads((self._folder / MEASURED).read_text())
+        with _naming(self._folder / MEASURED) as path:
+            content: dict[str, Any] = json.loads(path.read_text())
         return content
 
     def plays(self, label: str) -> tuple[Play, ...]:
@@ -58,8 +60,9 @@ class Evidence:
         arm = self._arm(label)
         columns = []
         for job, path in zip(arm.jobs, self._paths[arm.task, arm.label], strict=True):
-            played = json.loads((path / job.plays[occasion].file).read_text())["played"]
-            columns.append(next(each["returns"] for each in played if each["weight"] == weight))
+            with _naming(path / job.plays[occasion].file) as file:
+                played = {each["weight"]: each["returns"] for each in json.loads(file.read_text())["played"]}
+                columns.append(played[weight])
         returns: FloatArray = np.array(columns).T
         return returns
 
@@ -79,6 +82,16 @@ class Evidence:
 def variant(task: Task, label: str) -> Variant:
     """Return the variant of a task that is called `label`."""
     return next(each for each in task.variants if each.label == label)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[Path]:
+    """Name a file in which something is not as it should be."""
+    try:
+        yield path
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UserError(f"cannot read {path} ({reason}): delete it, and the same command makes it anew.") from error
 
 
 def _kept(records: Records, job: Job) -> Path:

@@ -31,20 +31,25 @@ class Painter:
 
     def __call__(self, observations: Observations) -> Pictures:
         """Paint n observations."""
+        if len(self.spec.observation_shape) == 1:
+            return self._bars(observations)
         newest = self.spec.observation_shape[0] // self.spec.num_stacked if self.spec.num_stacked > 1 else None
         frames = observations if newest is None else observations[:, -newest:]
-        if frames.dtype != np.uint8 or frames.ndim not in (3, 4):
-            return self._bars(observations.reshape(len(observations), -1))
-        if frames.ndim == 3:
-            return frames[..., None]
         images = frames if is_channels_last(frames.shape[1:]) else np.moveaxis(frames, 1, 3)
-        return images if images.shape[3] in (1, 3) else images[..., -1:]
+        images = images if images.shape[3] in (1, 3) else images[..., -1:]
+        return images if images.dtype == np.uint8 else self._grey(images)
+
+    def _grey(self, images: NDArray[Any]) -> Pictures:
+        """Return images of any numbers as bytes, the smallest black and the largest white."""
+        low, high = float(self.low.min()), float(self.high.max())
+        shades: Pictures = (np.clip((images - low) / max(high - low, 1e-9), 0, 1) * 255).round().astype(np.uint8)
+        return shades
 
     def _bars(self, numbers: NDArray[Any]) -> Pictures:
         span = np.where(self.high > self.low, self.high - self.low, 1)
         filled = np.clip((numbers - self.low) / span, 0, 1) * THUMBNAIL_SIZE
         rows = np.arange(THUMBNAIL_SIZE)[::-1] + 0.5
-        bars = np.where(rows[:, None] < filled[:, None, :], 200, 40).astype(np.uint8)
+        bars = np.where(rows[:, None] < filled[:, None, :], np.uint8(200), np.uint8(40))
         return np.repeat(bars, max(1, THUMBNAIL_SIZE // numbers.shape[1]), axis=2)[..., None]
 
 

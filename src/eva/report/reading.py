@@ -87,7 +87,8 @@ def read_run(path: Path) -> RunRecord:
     steps, returns = _read_episodes(path / "episodes.csv", whole)
     steps_per_second, seconds = _read_timing(path / "timing.jsonl", whole)
     try:
-        str(config["environment"]["id"])  # must be there: tasks are told apart by it
+        if not isinstance(config["environment"]["id"], str):
+            raise TypeError("environment.id is no text")  # tasks are told apart by it
         return RunRecord(
             path=path,
             config=config,

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from eva.agent.eva import EVAAgent
-from eva.config import NOT_IDENTITY, Config
+from eva.config import NOT_IDENTITY, Config, read_config
 from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
@@ -209,7 +209,18 @@ def _finite_or_none(value: float | None) -> float | None:
 def default_directory(config: Config, base: Config) -> Path:
     """Return runs/NAME[-HASH]/weight-W/seed-S; HASH tells fields that differ from those of `base`, the preset."""
     name = config.name if config.variant == base.variant else f"{config.name}-{config.variant_hash()}"
-    return Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
+    path = Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
+    if config.run.threads == 0:
+        return path
+    uncounted = default_directory(replace(config, run=replace(config.run, threads=0)), base)
+    return uncounted if _holds(uncounted, config) else path  # it began where all cores were asked for
+
+
+def _holds(path: Path, config: Config) -> bool:
+    try:
+        return read_config(path / "config.json").identity == config.identity
+    except (OSError, UnicodeDecodeError, UserError):
+        return False
 
 
 def with_threads(config: Config, path: Path) -> Config:
