@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 import eva
 from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.eva import EVAAgent
 from eva.config import EVAConfig
 from eva.runs.state import pack
 from eva.types import Explanation
@@ -418,3 +420,58 @@ def test_tensors_and_flags_of_any_type_are_as_good_to_observe() -> None:
     one, *others = (pack(each.memory.get_state())[0] for each in (arrays, tensors, floats))
     assert all(np.array_equal(one[name], other[name]) for other in others for name in one)
     assert arrays.memory.num_complete == tensors.memory.num_complete == floats.memory.num_complete
+
+
+def an_adjuster(num_environments: int = 2, values: Any = None, **changes: Any) -> EphemeralValueAdjuster:
+    config = EVAConfig(num_neighbours=1, plan_period_steps=1, **changes)
+    sizes = {"embedding_size": 4, "num_actions": 2, "num_environments": num_environments}
+    return eva.make_adjuster(values or torch.nn.Linear(4, 2), config=config, **sizes)
+
+
+@pytest.mark.parametrize("wrong", ["embeddings", "actions", "rewards", "terminated", "truncated"])
+def test_what_does_not_fit_is_refused_before_anything_is_stored(wrong: str) -> None:
+    adjuster, no = an_adjuster(), np.zeros(2, np.bool_)
+    given = {"embeddings": np.ones((2, 4)), "actions": np.zeros(2, int), "rewards": np.ones(2)}
+    given |= {"terminated": no, "truncated": no}
+    adjuster.store(**given)
+    before = {name: array.copy() for name, array in pack(adjuster.memory.get_state())[0].items()}
+    shape = (3, 4) if wrong == "embeddings" else (2, 1)
+    with pytest.raises(ValueError, match=f"{wrong} of shape .*, but 2 environments"):
+        adjuster.store(**{**given, wrong: np.ones(shape)})
+    after = pack(adjuster.memory.get_state())[0]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+    assert adjuster.memory.num_complete == 0
+
+
+def test_value_buffers_of_environments_want_a_state_of_each() -> None:
+    adjuster = an_adjuster(value_buffers="per-environment")
+    for call in (lambda h: adjuster.adjust(np.zeros((3, 2)), h), adjuster.plan):
+        with pytest.raises(ValueError, match="3 states, but 2 environments with a value buffer each"):
+            call(np.zeros((3, 4)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_networks_of_other_precisions(dtype: torch.dtype) -> None:
+    head = torch.nn.Linear(4, 2, dtype=dtype)
+    adjuster, no = an_adjuster(1, lambda h: head(h.to(dtype))), np.zeros(1, np.bool_)
+    for _ in range(3):
+        h = torch.rand(1, 4, dtype=dtype)
+        q_eva = adjuster.adjust(head(h), h)
+        adjuster.observe(h.float().numpy()[:, ::-1], np.zeros(1, int), np.ones(1), no, no)
+    assert q_eva.dtype == dtype
+    assert len(adjuster.value_buffers[0]) > 0
+
+
+def test_a_deep_copy_plans_with_a_memory_of_its_own() -> None:
+    agent, environment = built(tiny())
+    outcome = run(agent, environment, 60)[-1]
+
+    def answer(copied: EVAAgent) -> np.ndarray:
+        copied.adjuster.num_steps = 0  # a plan is due
+        copied.act(outcome.observations)
+        copied.plan()
+        return copied.explain(outcome.observations[0]).q_eva
+
+    expected, copied = answer(copy.deepcopy(agent)), copy.deepcopy(agent)
+    run(agent, environment, 40)
+    assert np.array_equal(answer(copied), expected)

@@ -213,7 +213,8 @@ def make_adjuster(
     """Return an adjuster with a memory of its own, for a training loop of yours.
 
     Args:
-        values: The last layer of your network: from embeddings (n, D) to Q_theta (n, A), tensors on `device`.
+        values: The last layer of your network: from embeddings (n, D), in float32, to Q_theta (n, A), tensors on
+            `device`. For a network of another precision: `lambda h: head(h.double())`.
         embedding_size: D, the size of what the last layer reads.
         num_actions: A.
         num_environments: E, environments that you step together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,22 +76,18 @@ def bytes_per_observation(shape: tuple[int, ...], dtype: np.dtype[Any], num_stac
 
 def trace(config: EVAConfig) -> Trace:
     """Return the trace computation that `config` names."""
-
-    def kbrl(trajectories: Trajectories, q_theta: Floats, embeddings: Floats) -> Floats:
-        return kernel_based_rl(
-            trajectories,
-            q_theta,
-            embeddings,
-            bandwidth=config.kbrl_bandwidth,
-            parametric_similarity=config.kbrl_similarity,
-        )
-
     traces: dict[str, Trace] = {
-        "tcp": lambda trajectories, q_theta, _: trajectory_centric_planning(trajectories, q_theta),
-        "n-step": lambda trajectories, q_theta, _: n_step(trajectories, q_theta),
-        "kbrl": kbrl,
+        "tcp": partial(_without_embeddings, trajectory_centric_planning),
+        "n-step": partial(_without_embeddings, n_step),
+        "kbrl": partial(kernel_based_rl, bandwidth=config.kbrl_bandwidth, parametric_similarity=config.kbrl_similarity),
     }
     return traces[config.trace]
+
+
+def _without_embeddings(
+    trace: Callable[[Trajectories, Floats], Floats], trajectories: Trajectories, q_theta: Floats, _: Floats
+) -> Floats:
+    return trace(trajectories, q_theta)
 
 
 def remembered_values(
@@ -99,13 +96,22 @@ def remembered_values(
     values: Callable[[Tensor], Tensor],
     network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
 ) -> Evaluate:
-    """Return how Q_theta and embedding of remembered states are found (P6)."""
+    """Return how Q_theta and embedding of remembered states are found (P6).
 
-    def stored(slots: Ints) -> tuple[Tensor, Tensor]:
-        h = replay.embeddings[to_device(slots, replay.embeddings.device)]
-        return values(h), h
-
+    It is no closure, so that a deep copy of who holds it finds them in its own memory.
+    """
     if config.remembered_values == "stored":
-        return stored
+        return partial(_stored, replay, values)
     assert network is not None
-    return lambda slots: network(replay.gather(slots))
+    return partial(_recomputed, replay, network)
+
+
+def _stored(replay: ReplayBuffer, values: Callable[[Tensor], Tensor], slots: Ints) -> tuple[Tensor, Tensor]:
+    h = replay.embeddings[to_device(slots, replay.embeddings.device)]
+    return values(h).float(), h
+
+
+def _recomputed(
+    replay: ReplayBuffer, network: Callable[[Tensor], tuple[Tensor, Tensor]], slots: Ints
+) -> tuple[Tensor, Tensor]:
+    return network(replay.gather(slots))

@@ -27,7 +27,9 @@ def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
 
 
 def _on_host(array: NDArray[Any] | Tensor) -> NDArray[Any]:
-    return array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
+    if not isinstance(array, Tensor):
+        return np.asarray(array)
+    return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()  # NumPy has no bfloat16
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,12 @@ class EphemeralValueAdjuster:
         """
         if isinstance(q_theta, Tensor):
             adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
-            return torch.as_tensor(adjusted, device=q_theta.device)
+            return torch.as_tensor(adjusted, dtype=q_theta.dtype, device=q_theta.device)
         q_eva = np.array(q_theta)
         if nonparametric_weight == 0:
             return q_eva
         queries = self._tensor(embeddings)
+        self._refuse_others(len(queries))
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(queries[mine])
             if recall is not None:
@@ -105,6 +108,7 @@ class EphemeralValueAdjuster:
             embeddings: Of the present states, (E, D).
             episode_starts: Whether each is its episode's first, (E,); by default none is.
         """
+        self._refuse_others(len(embeddings))
         if self.memory.num_complete == 0:
             return
         due = np.full(len(embeddings), self.num_steps % self._plan_period_steps == 0)
@@ -150,6 +154,11 @@ class EphemeralValueAdjuster:
         """Store one transition of every environment, without planning; the arguments are those of `observe`."""
         actions, rewards = _on_host(actions), _on_host(rewards)
         terminated, truncated = (_on_host(flags).astype(np.bool_) for flags in (terminated, truncated))
+        told = {"actions": actions, "rewards": rewards, "terminated": terminated, "truncated": truncated}
+        shapes = {name: each.shape for name, each in told.items()} | {"embeddings": tuple(embeddings.shape[:1])}
+        for name, shape in shapes.items():
+            if shape != self.memory.lane_counts.shape:  # told before anything is stored
+                raise ValueError(f"{name} of shape {shape}, but {len(self.memory.lane_counts)} environments")
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")
@@ -244,8 +253,16 @@ class EphemeralValueAdjuster:
         oldest = min(buffer.oldest_round for buffer in self.value_buffers)
         self._rounds = {number: planned for number, planned in self._rounds.items() if number >= oldest}
 
+    def _refuse_others(self, num_states: int) -> None:
+        """Where each environment has a value buffer of its own, states are theirs, in order."""
+        if len(self.value_buffers) not in (1, num_states):
+            raise ValueError(
+                f"{num_states} states, but {len(self.value_buffers)} environments with a value buffer each"
+            )
+
     def _tensor(self, array: Floats | Tensor) -> Tensor:
-        return torch.as_tensor(array, dtype=torch.float32, device=self.memory.embeddings.device).detach()
+        plain = array if isinstance(array, Tensor) else np.ascontiguousarray(array)
+        return torch.as_tensor(plain, dtype=torch.float32, device=self.memory.embeddings.device).detach()
 
     def _buffers_and_environments(self) -> list[tuple[ValueBuffer, slice]]:
         if len(self.value_buffers) == 1:
