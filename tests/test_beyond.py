@@ -144,7 +144,7 @@ def test_memory_choices(tmp_path: Path) -> None:
     late, early = {"t-5": 1.0}, {"period-1": 0.5, "memory-200000": 0.6}
 
     def world(job: Job) -> Learned:
-        folder = job.directory.parts[1].removeprefix("weight-0.8-")
+        folder = job.directory.parts[1].removeprefix("weight-0.4-double-")
         share = 60_000 / job.config.steps
         return Learned(1.8, late.get(folder, early.get(folder, 1.0) * share))
 
@@ -198,7 +198,8 @@ def test_what_the_paper_says_of_period_and_neighbours(
     after: dict[str, float], expected: list[str], tmp_path: Path
 ) -> None:
     def world(job: Job) -> Learned:
-        return Learned(1.8, after.get(job.directory.parts[1].removeprefix("weight-0.8-"), 56_000 / job.config.steps))
+        arm = job.directory.parts[1].removeprefix("weight-0.4-double-")
+        return Learned(1.8, after.get(arm, 56_000 / job.config.steps))
 
     assert verdicts(judged(tmp_path, "memory-choices", world, measured=speeds()))[3:5] == expected
 

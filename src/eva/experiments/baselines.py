@@ -36,7 +36,7 @@ LEARNERS = (DQN, DOUBLE_DQN, PRIORITISED)
 def arms() -> tuple[Arm, ...]:
     """Return each learner without and with EVA; the runs of DQN are those of two coins."""
     return tuple(
-        Arm(learner, label, tuple(_job(seed, weight, learner) for seed in SEEDS))
+        Arm(learner, label, tuple(learner_job(seed, weight, learner) for seed in SEEDS))
         for learner in LEARNERS
         for label, weight in ((ALONE, 0.0), (WITH_EVA, PAPER_WEIGHT))
     )
@@ -82,7 +82,8 @@ def judge(evidence: Evidence) -> Judgement:
     )
 
 
-def _job(seed: int, weight: float, learner: str) -> Job:
+def learner_job(seed: int, weight: float, learner: str) -> Job:
+    """Return one run with two coins."""
     job = maze_job(2, STEPS, seed, weight)
     if learner == DQN:
         return job

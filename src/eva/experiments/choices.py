@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from eva.config import EVAConfig, ReplayConfig
+from eva.experiments.atari_judgement import DOUBLE_DQN
+from eva.experiments.baselines import STEPS as LENGTH
+from eva.experiments.baselines import learner_job
 from eva.experiments.definition import Arm
-from eva.experiments.maze import DQN, SEEDS, changed, maze_job
+from eva.experiments.maze import PAPER_WEIGHT, SEEDS, changed
 from eva.runs.jobs import Job
 
 LONG, SHORT, PAIRED = "150,000 transitions", "80,000 transitions", "two environments, 100,000 transitions"
-WEIGHT = 0.8  # with the paper's, 0.4, little is learned with two coins in this time, and little could be told apart
-STEPS = {LONG: 150_000, SHORT: 80_000, PAIRED: 100_000}
+STEPS = {LONG: LENGTH, SHORT: 80_000, PAIRED: 100_000}
 DEFAULT, SHARED = "default", "two environments, one value buffer"
 
 
@@ -77,10 +79,10 @@ CHOICES = (*NUMBERS, *READINGS)
 
 
 def arms() -> tuple[Arm, ...]:
-    """Return the default, DQN and every choice; the first two are runs of two coins."""
+    """Return the default, Double DQN and every choice; the first two are runs of `baselines`."""
     return (
-        Arm(LONG, DEFAULT, tuple(maze_job(2, STEPS[LONG], seed, WEIGHT) for seed in SEEDS)),
-        Arm(LONG, DQN, tuple(maze_job(2, STEPS[LONG], seed, 0.0) for seed in SEEDS)),
+        Arm(LONG, DEFAULT, tuple(learner_job(seed, PAPER_WEIGHT, DOUBLE_DQN) for seed in SEEDS)),
+        Arm(LONG, DOUBLE_DQN, tuple(learner_job(seed, 0.0, DOUBLE_DQN) for seed in SEEDS)),
         *(_arm(choice) for choice in (*CHOICES, TOGETHER)),
     )
 
@@ -90,11 +92,12 @@ def _arm(choice: Choice) -> Arm:
 
 
 def _job(choice: Choice, seed: int) -> Job:
-    job = maze_job(2, STEPS[choice.task], seed, WEIGHT)
+    job = learner_job(seed, PAPER_WEIGHT, DOUBLE_DQN)
     config = replace(
         job.config,
+        steps=STEPS[choice.task],
         environment=replace(job.config.environment, num_environments=choice.num_environments),
         replay=replace(job.config.replay, replay_capacity=choice.replay_capacity),
-        eva=replace(choice.eva, nonparametric_weight=WEIGHT),
+        eva=replace(choice.eva, nonparametric_weight=PAPER_WEIGHT),
     )
-    return changed(job, f"weight-{WEIGHT:g}-{choice.folder}", config)
+    return changed(job, f"{job.directory.parts[1]}-{choice.folder}", config)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eva.experiments.atari_judgement import DOUBLE_DQN
 from eva.experiments.choices import (
     CHOICES,
     DEFAULT,
@@ -22,13 +23,12 @@ from eva.experiments.choices import (
     SELDOM,
     SHORT,
     SMALL,
-    WEIGHT,
     Choice,
     arms,
 )
 from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, margin
+from eva.experiments.maze import PAPER_WEIGHT, margin
 from eva.experiments.rules import Effect, are_all_below, both, effect, is_below, rises
 from eva.experiments.words import brief, brief_gain, brief_share, gained, measured_by, plain, seeds, times
 from eva.report.aggregate import CONFIDENCE
@@ -63,7 +63,7 @@ def judge(evidence: Evidence) -> Judgement:
     """Judge the numbers, the readings, and what more plans, fewer neighbours and a larger memory give."""
     tasks = _tasks(evidence)
     speeds = evidence.measured
-    rows = {DQN: _row(tasks[SHORT], DQN, DEFAULT, speeds)}
+    rows = {DOUBLE_DQN: _row(tasks[SHORT], DOUBLE_DQN, DEFAULT, speeds)}
     rows |= {each.label: _row(tasks[each.task], each.label, each.reference, speeds) for each in CHOICES}
     certainty = seeds(len(variant(tasks[LONG], DEFAULT).runs))
     findings = (
@@ -88,10 +88,10 @@ def judge(evidence: Evidence) -> Judgement:
 
 
 def _tasks(evidence: Evidence) -> dict[str, Task]:
-    """Return the tasks by name; in the short one stand the beginnings of the long runs of the default and of DQN."""
+    """Return the tasks by name; the short one with the beginnings of the long runs of the default and Double DQN."""
     tasks = {task.name: task for task in evidence.tasks}
     short, length = tasks[SHORT], tasks[SHORT].runs[0].planned
-    beginnings = [_beginning(variant(tasks[LONG], label), length) for label in (DEFAULT, DQN)]
+    beginnings = [_beginning(variant(tasks[LONG], label), length) for label in (DEFAULT, DOUBLE_DQN)]
     return {**tasks, SHORT: replace(short, variants=(*beginnings, *short.variants))}
 
 
@@ -172,7 +172,7 @@ def _rising(task: Task, labels: tuple[str, str, str], certainty: str) -> Finding
 
 
 def _by_effect(rows: dict[str, Row]) -> str:
-    """Return how many choices have each effect, and which, without DQN."""
+    """Return how many choices have each effect, and which, without Double DQN."""
     kinds: dict[str, list[str]] = {}
     for each in CHOICES:
         kinds.setdefault(rows[each.label].effect, []).append(each.label)
@@ -187,15 +187,15 @@ def _lessons(rows: dict[str, Row]) -> tuple[str, ...]:
         if rows[each.label].effect in ("better", "worse")
     ]
     first = (
-        f"In the maze with two coins and weight {WEIGHT:g}, of {len(CHOICES)} changes of the default: "
-        f"{_by_effect(rows)}. Among so many, one or two may be better or worse by chance."
+        f"In the maze with two coins, {DOUBLE_DQN} and weight {PAPER_WEIGHT:g}, of {len(CHOICES)} changes of the "
+        f"default: {_by_effect(rows)}. Among so many, one or two may be better or worse by chance."
     )
     return (first, *telling)
 
 
 def _table(tasks: dict[str, Task], rows: dict[str, Row], speeds: dict[str, Any]) -> Table:
     cells = []
-    for label, task in ((DQN, SHORT), *((each.label, each.task) for each in CHOICES)):
+    for label, task in ((DOUBLE_DQN, SHORT), *((each.label, each.task) for each in CHOICES)):
         row = rows[label]
         gains = [brief_gain(gain) for gain in (row.comparison.area_gain, row.comparison.final_gain)]
         cells.append([label, *gains, brief_share(row.comparison.data_share), brief(row.speed), row.effect, task])
@@ -262,11 +262,11 @@ EXPERIMENT = Experiment(
         "return. No difference: the whole interval lies within that. Undecided: else (P121).",
         f"These are {len(CHOICES)} comparisons at 95% each, most with the same runs, and with five seeds intervals are "
         "too narrow: one or two may be beyond doubt by chance, and then they tend to err together.",
-        f"All have weight {WEIGHT:g}: with 0.4, in so short a time, few runs of maze-two-coins learn anything (P122). "
-        "That weight was chosen after these runs of the default had been seen: they may have been lucky, which would "
-        "favour the default in every comparison.",
-        "The default and DQN are the runs of maze-two-coins; most comparisons are with their first transitions. Sizes "
-        "of the memory are compared over 150,000, since up to 50,000 nothing is forgotten (P122).",
+        f"All learn by {DOUBLE_DQN}, with weight {PAPER_WEIGHT:g}: the five runs of the default differ least with it, "
+        "and with DQN few learn anything in so short a time (P122). It was chosen after these runs of the default had "
+        "been seen: they may have been lucky, which would favour the default in every comparison.",
+        f"The default and {DOUBLE_DQN} are the runs of baselines; most comparisons are with their first transitions. "
+        "Sizes of the memory are compared over 150,000, since up to 50,000 nothing is forgotten (P122).",
         "The paper says the two things of Atari.",
         "P8 makes a difference with several environments only, so it is compared with two, which halves the updates "
         "for each transition (P122).",
