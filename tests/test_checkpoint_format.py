@@ -572,10 +572,12 @@ def test_a_claim_beyond_the_limit_is_refused_before_memory_is_taken(saved):
 
 
 def test_max_bytes_is_the_callers(tmp_path):
+    CheckpointStore(tmp_path).save(checkpoint())
     store = CheckpointStore(tmp_path, max_bytes=3 * MIB)
-    store.save(checkpoint())
     with pytest.raises(UserError, match="more than 3145728"):
         store.load_newest(IDENTITY)
+    with pytest.raises(UserError, match=r"could not be read again, .* lower replay.replay_capacity"):
+        store.save(checkpoint())
 
 
 @pytest.mark.parametrize("name", ["../outside.zst", "/etc/passwd", "..", ".", "", "a/b", ".hidden", "a\0b", "a\nb"])

@@ -21,6 +21,7 @@ from eva.errors import BusyError, UserError
 from eva.files import locked
 from eva.presets import preset
 from eva.runs import process, worker
+from eva.runs.display import Display
 from eva.runs.executor import LocalExecutor, _Processes
 from eva.runs.jobs import Job, Outcome, Play
 from eva.runs.status import read_status
@@ -127,6 +128,32 @@ def test_a_crash_is_told_in_one_line(
     assert "Traceback" in job.log.read_text()
     assert ended._last_line(1) == "ValueError: first line"
     assert ended._last_line(-signal.SIGKILL) == "ended by SIGKILL"
+    assert ended._last_line(-40) == "ended by signal 40"
+    job.log.unlink()
+    assert ended._last_line(1) == "ended with exit code 1"
+
+
+def test_a_job_that_cannot_be_started_stops_no_other(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    bad, good = (Job(tmp_path / place / "run", tiny(steps=20)) for place in ("file", "folder"))
+    outcomes = LocalExecutor(1, "title", io.StringIO(), num_retries=1).execute([bad, good], lambda _: None)
+    states = {outcome.job.directory: outcome.state for outcome in outcomes}
+    assert states == {bad.directory: "failed", good.directory: "finished"}
+    (error,) = [outcome.error for outcome in outcomes if outcome.error is not None]
+    assert error.startswith("cannot write")
+
+
+def test_a_job_that_another_process_did_meanwhile_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, train = Job(tmp_path / "run", tiny(steps=120), PLAYS), worker._train
+
+    def beaten_to_it(mine: Job, steps: int) -> None:
+        monkeypatch.setattr(worker, "_train", train)
+        work(mine)  # whole, while this one waited
+        train(mine, steps)
+
+    monkeypatch.setattr(worker, "_train", beaten_to_it)
+    work(job)
+    assert job.is_done_in(job.directory)
 
 
 def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
@@ -224,3 +251,12 @@ def test_a_worker_sees_gpus_only_where_it_asked_for_one(tmp_path: Path, monkeypa
         process.WorkerProcess(Job(tmp_path / "run", tiny()), sees_gpus=sees_gpus)
     assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ["3", ""]
     assert {env["OMP_NUM_THREADS"] for env in given} == {"1"}
+
+
+def test_a_name_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    stream = io.StringIO()
+    with Display("runs/a[/b][red]", 100, stream) as display:
+        display.show({"step": 50.0}, 10.0)
+    assert "runs/a[/b][red]" in stream.getvalue()

@@ -244,7 +244,8 @@ def test_restart_begins_anew(tmp_path, tmp_path_factory):
     config, path = run_config(steps=100), tmp_path / "run"
     trained(replace(config, steps=120), path)
     (path / "policy.safetensors").write_bytes(b"of the first life")
-    begun = list((path / "tensorboard").iterdir())
+    (path / "played-60.json").write_bytes(b"of the first life")
+    begun = [*(path / "tensorboard").iterdir(), path / "played-60.json"]
     said = trained(config, path, restart=True)
     assert "goes on" not in said
     assert differing(path, reference(config, tmp_path_factory)) == []

@@ -97,6 +97,8 @@ def test_games_are_taken_in_any_spelling_and_by_the_set() -> None:
         ('preset = "smok"', "there is no preset 'smok': did you mean 'smoke'?"),
         ('preset = "smoke"\nsedes = 3', "there is no key 'sedes': did you mean 'seeds'?"),
         ('preset = "smoke"\nseeds = 0', "seeds is 0, but must be"),
+        (f'preset = "smoke"\nseeds = {"9" * 20}', "seeds is 99999999999999999999, but must be"),
+        (f'preset = "smoke"\n[settings]\nsteps = {"9" * 400}', "but must be a whole number of at least 1"),
         ('preset = "smoke"\nseeds = [1, "x"]', "seed is 'x', but must be a whole number"),
         ('preset = "smoke"\nout = 3', "out is 3, but must be text"),
         ('preset = "smoke"\nout = "a\\u0000b"', "but must be text"),
@@ -318,6 +320,8 @@ def test_the_plan_counts_what_is_left_at_the_speed_of_its_own_runs() -> None:
     work(shorter := replace(jobs[1], config=changed(jobs[1].config, steps=20, run={"metrics_period_transitions": 10})))
     assert plan([shorter], node) == "1 runs, 1 of them done; 0 transitions left"
     assert "median of 1 runs of this sweep" in plan([shorter, jobs[2]], node), "the speed of those that are done"
+    lowered = replace(shorter, config=replace(shorter.config, steps=10))
+    assert "0 of them done; 0 transitions left" in plan([lowered], node)
 
 
 def test_the_plan_refuses_what_it_cannot_know() -> None:

@@ -137,7 +137,7 @@ def _work(asked: Sweep, what: str) -> _Work:
             raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)
         jobs = [replace(job, command=("eva", "sweep", what)) for job in grid.jobs]
-        return _Work(grid.name, grid.out, jobs, f"eva report {grid.out}")
+        return _Work(grid.name, grid.out, jobs, shlex.join(["eva", "report", str(grid.out)]))
     from eva.experiments.catalogue import experiment  # imports matplotlib: not for --help
     from eva.experiments.command import Places, jobs_to_make
 

@@ -16,6 +16,11 @@ class BusyError(UserError):
     """Another process is at it: a little later it may no longer be."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an exception says, which may be nothing."""
+    return next(iter(str(error).strip().splitlines()), "")
+
+
 def nearest_name(word: str, names: Iterable[str]) -> str:
     """Return `did you mean 'x'?` for the name closest to `word`, or what to choose from when none is close."""
     known = sorted(names)

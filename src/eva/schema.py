@@ -118,7 +118,7 @@ def _is_a(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(_is_a(item, get_args(kind)[0]) for item in value)
     return isinstance(value, kind)

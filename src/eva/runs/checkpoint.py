@@ -133,6 +133,12 @@ class CheckpointStore:
     def _save_as(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write a draft, and give it its name when all of it is on the disk."""
         path, draft = self.directory / name, self.directory / f"{_DRAFT}{name}"
+        size = sum(array.nbytes for array in checkpoint.arrays.values())
+        if size > self._max_bytes:
+            raise UserError(
+                f"a checkpoint of {size / 1e9:.1f} GB could not be read again, which is for up to "
+                f"{self._max_bytes / 1e9:.1f}: lower replay.replay_capacity."
+            )
         with refusing_kindly(path):
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()

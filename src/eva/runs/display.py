@@ -31,7 +31,7 @@ class Display:
         self._last_line = time.monotonic()
         self._next_advance = 0.0
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:,}/{task.total:,}"),
             TimeRemainingColumn(),

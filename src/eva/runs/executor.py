@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TextIO, TypeVar
 
+from eva.errors import UserError
 from eva.runs.board import Board
 from eva.runs.jobs import Job, Outcome
 from eva.runs.process import POLL_SECONDS, WorkerProcess
@@ -52,26 +53,34 @@ def carry_out(
     """Carry out all jobs: see `eva.runs.jobs.Executor`. One that fails is tried again so many times."""
     waiting, running, outcomes = list(jobs), list[TaskT](), list[Outcome]()
     num_failures: Counter[Job] = Counter()
+
+    def settle(outcome: Outcome) -> None:
+        job = outcome.job
+        if outcome.state == "failed":
+            num_failures[job] += 1
+            if num_failures[job] <= num_retries and stop.received is None:
+                waiting.append(job)
+                board.say(f"{outcome.sentence}; retry {num_failures[job]} of {num_retries}")
+                return
+            board.fail(job)
+        outcomes.append(outcome)
+        on_outcome(outcome)
+        board.say(f"{outcome.sentence} ({len(outcomes)} of {len(jobs)})")
+
     with StopRequest() as stop, board:
         try:
             while running or (waiting and stop.received is None):
                 while waiting and stop.received is None and crew.has_room(waiting[0], running):
-                    running.append(crew.start(waiting.pop(0)))
+                    job = waiting.pop(0)
+                    try:
+                        running.append(crew.start(job))
+                    except UserError as error:
+                        settle(Outcome(job, "failed", str(error)))
                 if stop.received is not None:
                     _stop(running)
                 for task in crew.ended(running):
                     running.remove(task)
-                    outcome = task.outcome()
-                    if outcome.state == "failed":
-                        num_failures[task.job] += 1
-                        if num_failures[task.job] <= num_retries and stop.received is None:
-                            waiting.append(task.job)
-                            board.say(f"{outcome.sentence}; retry {num_failures[task.job]} of {num_retries}")
-                            continue
-                        board.fail(task.job)
-                    outcomes.append(outcome)
-                    on_outcome(outcome)
-                    board.say(f"{outcome.sentence} ({len(outcomes)} of {len(jobs)})")
+                    settle(task.outcome())
                 board.show()
         finally:  # also when `on_outcome` fails: leave nothing running
             _stop(running)

@@ -23,6 +23,7 @@ else:
     import tomli as tomllib
 
 _KEYS = ("preset", "env", "seeds", "out", "settings", "axes")
+_MOST_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _axes(content: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _seeds(content: Mapping[str, Any]) -> list[int]:
     seeds = content.get("seeds", 1)
-    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and 1 <= seeds <= _MOST_SEEDS:
         return list(range(seeds))
     if isinstance(seeds, list) and seeds:
         return seeds  # what they are is checked with all other fields

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from eva.config import Config
 from eva.errors import UserError
+from eva.runs.names import PLAYED
 from eva.runs.status import read_status
 
 EPSILON = 0.05  # of single episodes (P28)
@@ -40,7 +41,7 @@ class Play:
     @property
     def file(self) -> str:
         """Where in the run directory the outcome is written."""
-        return f"played-{self.steps}.json"
+        return PLAYED.format(self.steps)
 
 
 @dataclass(frozen=True)

@@ -23,5 +23,8 @@ METRICS = {
 
 EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
 
+PLAYED = "played-{}.json"
+"""What a run played on an occasion, after so many transitions."""
+
 INSPECTOR_PAGE = "inspect.html"
 """The page that `eva inspect` writes, unless it is told where."""

@@ -47,7 +47,7 @@ def plan(jobs: Sequence[Job], node: Node, steps_per_second: float | None = None)
             docs/performance.md.
     """
     left = [job for job in jobs if not job.is_done_in(job.directory)]
-    steps = {job: job.config.steps - read_status(job.directory).step for job in left}
+    steps = {job: max(0, job.config.steps - read_status(job.directory).step) for job in left}
     counted = f"{len(jobs)} runs, {len(jobs) - len(left)} of them done; {sum(steps.values()):,} transitions left"
     if not left:
         return counted

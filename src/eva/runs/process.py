@@ -77,8 +77,12 @@ class WorkerProcess:
     def _last_line(self, code: int) -> str:
         """Return what the worker said last, or which signal ended it before it could."""
         if code < 0:
-            return f"ended by {signal.Signals(-code).name}"
-        lines = self.job.log.read_bytes()[self._log_begin :].decode(errors="replace").split("\n")
+            names = {each.value: each.name for each in signal.Signals}
+            return f"ended by {names.get(-code, f'signal {-code}')}"
+        try:
+            lines = self.job.log.read_bytes()[self._log_begin :].decode(errors="replace").split("\n")
+        except OSError:  # somebody took it away
+            lines = []
         return next((line.removeprefix("eva: ") for line in reversed(lines) if line), f"ended with exit code {code}")
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from eva.errors import UserError
+from eva.errors import UserError, first_line
 from eva.runs.board import Board
 from eva.runs.executor import carry_out
 from eva.runs.jobs import Job, Outcome
@@ -97,7 +97,7 @@ class _Task:
             return Outcome(self.job, "stopped")
         except RayError as error:
             cause = error.cause if isinstance(error, RayTaskError) else error
-            return Outcome(self.job, "failed", f"{type(cause).__name__}: {str(cause).strip().splitlines()[0]}")
+            return Outcome(self.job, "failed", f"{type(cause).__name__}: {first_line(cause)}")
         return replace(outcome, job=self.job)
 
 
@@ -137,7 +137,7 @@ def _connect(address: str | None) -> None:
             socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()  # Ray itself tries for minutes
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise UserError(
             f"cannot use the Ray cluster at {address or 'its default address'} ({reason}): start one with "
             "`ray start --head`, or give its --address."

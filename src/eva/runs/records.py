@@ -23,7 +23,7 @@ from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
 from eva.runs.episodes import Episode
-from eva.runs.names import EPISODE_COLUMNS, METRICS
+from eva.runs.names import EPISODE_COLUMNS, METRICS, PLAYED
 from eva.runs.state import pack
 from eva.runs.status import read_status
 from eva.schema import flatten
@@ -87,8 +87,8 @@ class RunDirectory:
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with refusing_kindly(self.path):
-            for name in _LEARNED:
-                (self.path / name).unlink(missing_ok=True)
+            for path in (*(self.path / name for name in _LEARNED), *self.path.glob(PLAYED.format("*"))):
+                path.unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
         with refusing_kindly(self.path):

@@ -16,7 +16,7 @@ import time
 import traceback
 from dataclasses import replace
 
-from eva.errors import BusyError, UserError
+from eva.errors import BusyError, UserError, first_line
 from eva.files import write_whole
 from eva.runs.jobs import Job, Play
 from eva.runs.status import read_status
@@ -29,9 +29,14 @@ _SECONDS_BETWEEN_TRIES = 1.0
 def work(job: Job) -> None:
     """Train and play what is not yet trained and played; does nothing where the job is done."""
     for play in job.plays:
-        if not (job.directory / play.file).exists():
-            _train(job, play.steps)
-            _play(job, play)
+        played = job.directory / play.file
+        try:
+            if not played.exists():
+                _train(job, play.steps)
+                _play(job, play)
+        except UserError:
+            if not played.exists():  # or another process has done it meanwhile, and gone on
+                raise
     _train(job, job.config.steps)
 
 
@@ -86,8 +91,7 @@ def main() -> int:
         return stopped.exit_code
     except Exception as error:
         traceback.print_exc()
-        first, *_ = str(error).splitlines() or [""]
-        print(f"eva: {type(error).__name__}: {first}", file=sys.stderr)
+        print(f"eva: {type(error).__name__}: {first_line(error)}", file=sys.stderr)
         return 1
     return 0
 
