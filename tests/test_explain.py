@@ -428,19 +428,48 @@ def an_adjuster(num_environments: int = 2, values: Any = None, **changes: Any) -
     return eva.make_adjuster(values or torch.nn.Linear(4, 2), config=config, **sizes)
 
 
-@pytest.mark.parametrize("wrong", ["embeddings", "actions", "rewards", "terminated", "truncated"])
+@pytest.mark.parametrize("wrong", ["embeddings", "actions", "rewards", "terminated", "truncated", "last_embeddings"])
 def test_what_does_not_fit_is_refused_before_anything_is_stored(wrong: str) -> None:
     adjuster, no = an_adjuster(), np.zeros(2, np.bool_)
     given = {"embeddings": np.ones((2, 4)), "actions": np.zeros(2, int), "rewards": np.ones(2)}
     given |= {"terminated": no, "truncated": no}
     adjuster.store(**given)
     before = {name: array.copy() for name, array in pack(adjuster.memory.get_state())[0].items()}
-    shape = (3, 4) if wrong == "embeddings" else (2, 1)
-    with pytest.raises(ValueError, match=f"{wrong} of shape .*, but 2 environments"):
+    shape = {"embeddings": (2, 5), "last_embeddings": (1, 4)}.get(wrong, (2, 1))
+    with pytest.raises(ValueError, match=f"{wrong} of shape .*, but it must be"):
         adjuster.store(**{**given, wrong: np.ones(shape)})
     after = pack(adjuster.memory.get_state())[0]
     assert all(np.array_equal(before[name], after[name]) for name in before)
     assert adjuster.memory.num_complete == 0
+
+
+@pytest.mark.parametrize("action", [-1, 2])
+def test_actions_that_there_are_not_are_refused(action: int) -> None:
+    no = np.zeros(2, np.bool_)
+    with pytest.raises(ValueError, match=r"but they count from 0 to 1"):
+        an_adjuster().observe(np.ones((2, 4)), np.array([0, action]), np.ones(2), no, no)
+
+
+def test_values_are_mixed_as_they_should_be_or_not_at_all() -> None:
+    adjuster, no = an_adjuster(1), np.zeros(1, np.bool_)
+    h = np.ones((1, 4), np.float32)
+    for _ in range(3):
+        adjuster.observe(h, np.zeros(1, int), np.ones(1), no, no)
+    of_floats, of_integers = (adjuster.adjust(np.zeros((1, 2), kind), h, 0.5) for kind in (np.float32, np.int64))
+    assert np.array_equal(of_floats, of_integers)
+    assert of_floats.any()
+    assert adjuster.adjust(np.zeros((1, 2), np.int64), h, 0.0).dtype == np.int64
+    with pytest.raises(ValueError, match="values of 3 states, but embeddings of 1"):
+        adjuster.adjust(np.zeros((3, 2), np.float32), h)
+    for weight in (-0.1, 1.5, np.nan):
+        with pytest.raises(ValueError, match="a share, from 0 to 1"):
+            adjuster.adjust(np.zeros((1, 2), np.float32), h, weight)
+
+
+def test_sizes_may_be_numpys() -> None:
+    sizes = {"embedding_size": np.prod((4,)), "num_actions": 2, "memory_capacity": np.int64(9)}
+    adjuster = eva.make_adjuster(torch.nn.Linear(4, 2), **sizes, discount=np.float32(0.5))
+    assert adjuster.memory.embeddings.shape == (9, 4)
 
 
 def test_value_buffers_of_environments_want_a_state_of_each() -> None:

@@ -16,6 +16,7 @@ import pytest
 import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, CheckpointCallback, EvalCallback
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.envs import FakeImageEnv, IdentityEnv, SimpleMultiObsEnv
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
@@ -534,3 +535,39 @@ def test_it_learns_what_sb3s_dqn_learns() -> None:
     agent = model(environment, learning_starts=50, exploration_final_eps=0.05, gamma=0.5).learn(600)
     mean, _ = evaluate_policy(agent, environment, n_eval_episodes=5)
     assert mean > 9
+
+
+def test_a_memory_is_loaded_whole_or_not_at_all(tmp_path: Path) -> None:
+    one, three = (
+        EVADQN("MlpPolicy", make_vec_env("CartPole-v1", n), learning_starts=20, buffer_size=90) for n in (1, 3)
+    )
+    for model in (one, three):
+        model.learn(120)
+    one.save_replay_buffer(tmp_path / "memory")
+    before = three.replay_buffer, three.adjuster
+    with pytest.raises(UserError, match="build the model as the one that saved it"):
+        three.load_replay_buffer(tmp_path / "memory")
+    assert (three.replay_buffer, three.adjuster) == before
+    three.learn(30, reset_num_timesteps=False)
+
+
+def test_a_loaded_memory_has_the_discount_of_the_model(tmp_path: Path) -> None:
+    model = EVADQN("MlpPolicy", "CartPole-v1", learning_starts=20, buffer_size=90).learn(120)
+    model.save(tmp_path / "model")
+    model.save_replay_buffer(tmp_path / "memory")
+    loaded = EVADQN.load(tmp_path / "model", gamma=0.5)
+    loaded.load_replay_buffer(tmp_path / "memory")
+    assert set(loaded.adjuster.memory.discounts.tolist()) <= {0.0, 0.5}
+    assert np.array_equal(loaded.adjuster.memory.discounts > 0, model.adjuster.memory.discounts > 0)
+
+
+def test_a_model_that_has_learned_remembers_while_it_begins_to_learn_again() -> None:
+    model = EVADQN("MlpPolicy", "CartPole-v1", learning_starts=100, buffer_size=500).learn(200)
+    assert model.learn(50).nonparametric_weight == 0.4
+
+
+def test_a_tiny_replay_buffer_will_do_and_sizes_may_be_numpys(tmp_path: Path) -> None:
+    model = EVADQN("MlpPolicy", "CartPole-v1", learning_starts=20, buffer_size=np.int64(90), gamma=np.float32(0.9))
+    model.learn(60).save(tmp_path / "model")
+    with pytest.warns(UserWarning, match="has no memory"):
+        EVADQN.load(tmp_path / "model", buffer_size=1).predict(np.zeros(4, np.float32))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ from eva.ids import ATARI_ID, MAZE_ID
 from eva.machine import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
 from eva.variants import bytes_per_slot, index, observation_store, remembered_values, trace
+
+T = TypeVar("T")
 
 # Each component draws from its own stream. The order is part of every result: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
@@ -199,6 +202,11 @@ def build_adjuster(
     )
 
 
+def _plain(number: T) -> T:
+    """Return NumPy's number as Python's."""
+    return number.item() if isinstance(number, np.generic) else number
+
+
 def make_adjuster(
     values: Callable[[Tensor], Tensor],
     *,
@@ -226,10 +234,10 @@ def make_adjuster(
     if config.remembered_values == "recomputed":
         raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
     whole = Config(  # refuses what is out of range
-        environment=EnvironmentConfig(num_environments=num_environments),
-        network=NetworkConfig(embedding_size=embedding_size),
-        replay=ReplayConfig(replay_capacity=memory_capacity),
-        learner=LearnerConfig(discount=discount),
+        environment=EnvironmentConfig(num_environments=_plain(num_environments)),
+        network=NetworkConfig(embedding_size=_plain(embedding_size)),
+        replay=ReplayConfig(replay_capacity=_plain(memory_capacity)),
+        learner=LearnerConfig(discount=_plain(discount)),
         eva=config,
     )
     spec = EnvironmentSpec(num_environments, num_actions, (0,), np.dtype(np.uint8))  # no observations are kept

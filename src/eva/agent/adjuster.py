@@ -88,10 +88,15 @@ class EphemeralValueAdjuster:
         if isinstance(q_theta, Tensor):
             adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
             return torch.as_tensor(adjusted, dtype=q_theta.dtype, device=q_theta.device)
-        q_eva = np.array(q_theta)
-        if nonparametric_weight == 0:
+        if not 0 <= nonparametric_weight <= 1:
+            raise ValueError(f"a weight of {nonparametric_weight}, but it is a share, from 0 to 1")
+        is_mixed = nonparametric_weight > 0
+        q_eva = np.array(q_theta, np.result_type(q_theta, np.float32) if is_mixed else None)  # whole numbers do not mix
+        if not is_mixed:
             return q_eva
         queries = self._tensor(embeddings)
+        if len(queries) != len(q_theta):
+            raise ValueError(f"values of {len(q_theta)} states, but embeddings of {len(queries)}")
         self._refuse_others(len(queries))
         for buffer, mine in self._buffers_and_environments():
             recall = buffer.read(queries[mine])
@@ -154,11 +159,12 @@ class EphemeralValueAdjuster:
         """Store one transition of every environment, without planning; the arguments are those of `observe`."""
         actions, rewards = _on_host(actions), _on_host(rewards)
         terminated, truncated = (_on_host(flags).astype(np.bool_) for flags in (terminated, truncated))
-        told = {"actions": actions, "rewards": rewards, "terminated": terminated, "truncated": truncated}
-        shapes = {name: each.shape for name, each in told.items()} | {"embeddings": tuple(embeddings.shape[:1])}
-        for name, shape in shapes.items():
-            if shape != self.memory.lane_counts.shape:  # told before anything is stored
-                raise ValueError(f"{name} of shape {shape}, but {len(self.memory.lane_counts)} environments")
+        by_state = {
+            "embeddings": embeddings,
+            "last_embeddings": embeddings if last_embeddings is None else last_embeddings,
+        }
+        by_environment = {"actions": actions, "rewards": rewards, "terminated": terminated, "truncated": truncated}
+        self._refuse_misfits(by_state, by_environment)  # before anything is stored
         (lanes,) = (truncated & ~terminated).nonzero()
         if len(lanes) > 0 and last_embeddings is None:
             raise ValueError("pass last_embeddings where an episode is truncated")
@@ -252,6 +258,16 @@ class EphemeralValueAdjuster:
         self._num_rounds += 1
         oldest = min(buffer.oldest_round for buffer in self.value_buffers)
         self._rounds = {number: planned for number, planned in self._rounds.items() if number >= oldest}
+
+    def _refuse_misfits(self, by_state: dict[str, Array], by_environment: dict[str, NDArray[Any]]) -> None:
+        num_environments, size = len(self.memory.lane_counts), self.memory.embeddings.shape[1]
+        for arrays, right in ((by_state, (num_environments, size)), (by_environment, (num_environments,))):
+            for name, array in arrays.items():
+                if tuple(array.shape) != right:
+                    raise ValueError(f"{name} of shape {tuple(array.shape)}, but it must be {right}")
+        actions, num_actions = by_environment["actions"], self.value_buffers[0].values.shape[1]
+        if not ((actions >= 0) & (actions < num_actions)).all():
+            raise ValueError(f"actions {actions.tolist()}, but they count from 0 to {num_actions - 1}")
 
     def _refuse_others(self, num_states: int) -> None:
         """Where each environment has a value buffer of its own, states are theirs, in order."""

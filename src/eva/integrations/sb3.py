@@ -60,6 +60,8 @@ class EVADQN(DQN):
         eva: What to plan and how, and the weight of it.
     """
 
+    adjuster: EphemeralValueAdjuster
+
     def __init__(self, *arguments: Any, eva: EVAConfig = EVAConfig(), **named: Any) -> None:  # noqa: B008  (frozen)
         self.eva = eva
         super().__init__(*arguments, **named)
@@ -68,7 +70,8 @@ class EVADQN(DQN):
     def nonparametric_weight(self) -> float:
         """The weight of Q_NP that the next decision is made with; 0 while EVA does not apply yet (P9)."""
         memory = self.adjuster.memory
-        applies = memory.is_full if self.eva.start == "full" else self.num_timesteps >= self.learning_starts
+        has_learned = self._n_updates > 0 or self.num_timesteps >= self.learning_starts  # `learn` may count anew
+        applies = memory.is_full if self.eva.start == "full" else has_learned
         return weight_schedule(self.eva)(self.num_timesteps) if applies and memory.num_complete > 0 else 0.0
 
     def learn(
@@ -136,11 +139,15 @@ class EVADQN(DQN):
             path: The file.
             truncate_last_traj: Whether running episodes ended when it was saved.
         """
-        super().load_replay_buffer(path, truncate_last_traj)
-        self.adjuster = self._new_adjuster()
-        packed = vars(self.replay_buffer).pop(_MEMORY, None)
-        if packed is not None and self._remembers:
-            self._restore(unpack(*packed))
+        before = self.replay_buffer, self.adjuster
+        try:
+            super().load_replay_buffer(path, truncate_last_traj)
+            self.adjuster = self._new_adjuster()
+            if (packed := vars(self.replay_buffer).pop(_MEMORY, None)) and self._remembers:
+                self._restore(unpack(*packed))
+        except Exception:
+            self.replay_buffer, self.adjuster = before
+            raise
         if truncate_last_traj:
             self.adjuster.memory.cut()
 
@@ -255,7 +262,7 @@ class EVADQN(DQN):
             embedding_size=head.in_features,
             num_actions=head.out_features,
             num_environments=self.n_envs,
-            memory_capacity=self.buffer_size if self._remembers else 2 * self.n_envs,
+            memory_capacity=max(self.buffer_size * self._remembers, 2 * self.n_envs),
             discount=self.gamma,
             config=self.eva,
             device=str(self.device),
@@ -275,8 +282,10 @@ class EVADQN(DQN):
                 "{}, {} and {}: build the model as the one that saved it.".format(*saved, *here)
             )
         memory.set_state(state["memory"])
+        memory.discounts[memory.discounts > 0] = self.gamma  # this model's, as the learner has it
         saved_plans, plans = state["adjuster"], self.adjuster.get_state()
-        if _shapes(saved_plans) != _shapes(plans):  # `eva` has changed: only the plans are lost
+        first, second = ([x["values"].shape for x in each["value_buffers"].values()] for each in (saved_plans, plans))
+        if first != second:  # `eva` has changed: only the plans are lost
             saved_plans = {**saved_plans, "value_buffers": plans["value_buffers"], "rounds": {}}
         self.adjuster.set_state(saved_plans)
 
@@ -289,8 +298,3 @@ class EVADQN(DQN):
                 "Save it with save_replay_buffer and load it with load_replay_buffer.",
                 stacklevel=3,
             )
-
-
-def _shapes(adjuster: State) -> list[tuple[int, ...]]:
-    """Return the shapes of the value buffers in an adjuster's state."""
-    return [buffer["values"].shape for buffer in adjuster["value_buffers"].values()]
