@@ -456,7 +456,9 @@ def test_values_are_mixed_as_they_should_be_or_not_at_all() -> None:
     for _ in range(3):
         adjuster.observe(h, np.zeros(1, int), np.ones(1), no, no)
     of_floats, of_integers = (adjuster.adjust(np.zeros((1, 2), kind), h, 0.5) for kind in (np.float32, np.int64))
+    of_tensors = adjuster.adjust(torch.zeros(1, 2, dtype=torch.int64), torch.from_numpy(h), 0.5).numpy()
     assert np.array_equal(of_floats, of_integers)
+    assert np.array_equal(of_floats, of_tensors)
     assert of_floats.any()
     assert adjuster.adjust(np.zeros((1, 2), np.int64), h, 0.0).dtype == np.int64
     with pytest.raises(ValueError, match="values of 3 states, but embeddings of 1"):

@@ -87,7 +87,8 @@ class EphemeralValueAdjuster:
         """
         if isinstance(q_theta, Tensor):
             adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
-            return torch.as_tensor(adjusted, dtype=q_theta.dtype, device=q_theta.device)
+            dtype = q_theta.dtype if q_theta.is_floating_point() else None
+            return torch.as_tensor(adjusted, dtype=dtype, device=q_theta.device)
         if not 0 <= nonparametric_weight <= 1:
             raise ValueError(f"a weight of {nonparametric_weight}, but it is a share, from 0 to 1")
         is_mixed = nonparametric_weight > 0
