@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from eva.agent.device import to_device
 from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
-SHORTEST = 1e-14  # a length below which the products are too small for float32
+SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
 _MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
 _CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
 
@@ -88,10 +90,15 @@ class NeighbourIndex:
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
         self._refresh()
-        all_scores, directly = self._score(queries), on_host(queries)
+        directly = on_host(queries)
+        lengths = self._longest + np.sqrt(np.square(directly).sum(axis=1))
+        if not (lengths < LONGEST).all():
+            (places,) = self.admitted.nonzero()
+            return stacked([self._ordered_by_chunks(query, places, k) for query in directly])
+        all_scores = self._score(queries)
         best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=0, largest=False)
         scores, proposed = best.values.cpu().numpy().T, best.indices.cpu().numpy().T  # (E, n) sorted
-        limits = self._limits(directly, scores[:, k - 1])
+        limits = self._limits(lengths, scores[:, k - 1])
         near = slice(max(k, np.count_nonzero(scores <= limits[:, None], axis=1).max()))
         places, distances = self._ordered(directly, proposed[:, near], np.isfinite(scores[:, near]), k)
         if scores.shape[1] < len(self.keys):
@@ -106,7 +113,7 @@ class NeighbourIndex:
             self._scores = self._norms.new_empty(len(self._norms), len(queries))
         return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
 
-    def _limits(self, queries: Floats, kth: Floats) -> Floats:
+    def _limits(self, lengths: Floats, kth: Floats) -> Floats:
         """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
@@ -114,11 +121,10 @@ class NeighbourIndex:
         (D + 8) u (|x| + |q|)^2.
 
         Args:
-            queries: (E, D) float64.
+            lengths: |x| + |q| for the longest key, (E,).
             kth: The k-th smallest score of each, (E,).
         """
-        relative = 1.01 * (queries.shape[1] + 8) * unit_roundoff()
-        lengths = self._longest + np.sqrt(np.square(queries).sum(axis=1))
+        relative = 1.01 * (self.keys.shape[1] + 8) * unit_roundoff()
         limits: Floats = kth + 2 * relative * lengths * lengths
         return limits
 
@@ -152,6 +158,12 @@ class NeighbourIndex:
 
     def _indices(self, array: Ints | Bools) -> Tensor:
         return to_device(array, self.keys.device)
+
+
+def stacked(found: Sequence[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    """Return the places and distances of each query as one array each, (E, k)."""
+    places, distances = (np.stack(each) for each in zip(*found, strict=True))
+    return places, distances
 
 
 def unit_roundoff() -> float:

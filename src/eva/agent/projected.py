@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.neighbours import SHORTEST, NeighbourIndex, on_host, unit_roundoff
+from eva.agent.neighbours import SHORTEST, NeighbourIndex, on_host, stacked, unit_roundoff
 from eva.types import Bools, Floats, Ints, State
 
 _NUM_DIRECTIONS = 22
@@ -119,12 +119,8 @@ class ProjectedIndex(NeighbourIndex):
         if candidates is None:
             self.num_fallbacks += 1
             return super().search(queries, k)
-        ordered = [
-            self._ordered_by_chunks(query, places, k)
-            for query, places in zip(on_host(queries), candidates, strict=True)
-        ]
-        places, distances = (np.stack(each) for each in zip(*ordered, strict=True))
-        return places, distances
+        each = zip(on_host(queries), candidates, strict=True)
+        return stacked([self._ordered_by_chunks(query, places, k) for query, places in each])
 
     def _candidates(self, queries: Tensor, k: int) -> list[Ints] | None:
         """Return the places, for each query, that may hold one of the k nearest; None where they are too many."""
