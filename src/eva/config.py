@@ -281,3 +281,11 @@ def read_config(path: Path) -> Config:
         return Config.from_json(path.read_text())
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def find_config(directory: Path) -> Config | None:
+    """Return the configuration of the run in a directory; None where there is none that is understood."""
+    try:
+        return read_config(directory / "config.json")
+    except (OSError, UnicodeDecodeError, UserError):
+        return None

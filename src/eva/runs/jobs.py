@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from eva.config import Config
-from eva.errors import UserError
+from eva.config import Config, find_config
 from eva.runs.names import PLAYED
 from eva.runs.status import read_status
 
@@ -82,13 +81,10 @@ class Job:
 
     def is_done_in(self, directory: Path) -> bool:
         """Whether this very run is finished and played with in `directory`: its own, or a copy of its records."""
-        status = read_status(directory)
-        try:
-            config = Config.from_json((directory / "config.json").read_text())
-        except (OSError, UnicodeDecodeError, UserError):
-            return False
+        status, config = read_status(directory), find_config(directory)
         return (
             status.state == "finished"
+            and config is not None
             and config.identity == self.config.identity
             and 0 <= status.step - self.config.steps < self.config.environment.num_environments
             and all((directory / play.file).exists() for play in self.plays)

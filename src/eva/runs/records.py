@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from eva.agent.eva import EVAAgent
-from eva.config import NOT_IDENTITY, Config, read_config
+from eva.config import NOT_IDENTITY, Config, find_config
 from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
@@ -213,24 +213,17 @@ def default_directory(config: Config, base: Config) -> Path:
     if config.run.threads == 0:
         return path
     uncounted = default_directory(replace(config, run=replace(config.run, threads=0)), base)
-    return uncounted if _holds(uncounted, config) else path  # it began where all cores were asked for
-
-
-def _holds(path: Path, config: Config) -> bool:
-    try:
-        return read_config(path / "config.json").identity == config.identity
-    except (OSError, UnicodeDecodeError, UserError):
-        return False
+    kept = find_config(uncounted)
+    # This very run may have begun there, where all cores were asked for.
+    return uncounted if kept is not None and kept.identity == config.identity else path
 
 
 def with_threads(config: Config, path: Path) -> Config:
     """Return `config` with a number of threads: that of the run in `path`, which goes on, or else all cores."""
     if config.run.threads > 0:
         return config
-    try:
-        threads = Config.from_json((path / "config.json").read_text()).run.threads
-    except (OSError, UnicodeDecodeError, UserError):  # no run there, or one that will be refused
-        threads = 0
+    kept = find_config(path)  # None: no run there, or one that will be refused
+    threads = 0 if kept is None else kept.run.threads
     return replace(config, run=replace(config.run, threads=threads or num_cores()))
 
 
