@@ -13,13 +13,13 @@ CHANNELS_LAST, CHANNELS_FIRST, VECTOR, SCALAR_ROWS = (7, 15, 3), (4, 12, 10), (5
 SHAPES = pytest.mark.parametrize("shape", [CHANNELS_LAST, CHANNELS_FIRST, VECTOR, SCALAR_ROWS])
 
 
-def build(shape: tuple[int, ...], seed: int = 0, white: float = 255) -> QNetwork:
+def build(shape: tuple[int, ...], seed: int = 0, white: float = 255, num_convolutions: int = 2) -> QNetwork:
     return QNetwork(
         shape,
         4,
-        channels=(6, 8),
-        filter_sizes=(3, 2),
-        strides=(1, 2),
+        channels=(6, 8)[:num_convolutions],
+        filter_sizes=(3, 2)[:num_convolutions],
+        strides=(1, 2)[:num_convolutions],
         hidden_sizes=(9,),
         embedding_size=16,
         white=white,
@@ -83,8 +83,9 @@ def test_images_are_bytes_scaled_to_one_and_convolved(shape: tuple[int, ...]) ->
     np.testing.assert_allclose(h.detach(), expected.detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_pixels_that_are_no_bytes_are_not_scaled() -> None:
-    bytes_, floats = build(CHANNELS_FIRST), build(CHANNELS_FIRST, white=1)
+@pytest.mark.parametrize("num_convolutions", [0, 2])
+def test_pixels_that_are_no_bytes_are_not_scaled(num_convolutions: int) -> None:
+    bytes_, floats = (build(CHANNELS_FIRST, white=white, num_convolutions=num_convolutions) for white in (255, 1))
     observations = observe(CHANNELS_FIRST)
     for one, other in zip(bytes_(observations), floats(observations / 255), strict=True):
         torch.testing.assert_close(one, other)

@@ -83,7 +83,8 @@ class QNetwork(nn.Module):
             return observations.float().flatten(start_dim=1)
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
-        return observations.to(torch.float32, memory_format=torch.channels_last)
+        pixels = observations.to(torch.float32, memory_format=torch.channels_last)
+        return pixels if self._convolutions else pixels / self._white  # the first filters divide them
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:
