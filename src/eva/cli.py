@@ -37,7 +37,7 @@ commands:
   train       train an agent and record the run
   evaluate    play single episodes with a finished run, with and without EVA
   inspect     play an episode and show what the agent remembered at every decision
-  experiment  run a figure of the paper, and judge what the paper says
+  experiment  run an experiment, the paper's or ours, and judge its claims
   sweep       carry out many runs, on this machine or on a cluster
   report      compare runs: learning curves, table and verdict on one page
   presets     list the named configurations
@@ -51,7 +51,7 @@ class Train:
     """Train an agent and record the run in a directory of its own."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
-    preset: tyro.conf.Positional[str | None] = None
+    preset: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[PRESET]")] = None
     """Named configuration to start from (see: eva presets). Without one: --config, --env, --game, or maze-1-coin."""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config")] = None
     """A config.json to start from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -13,14 +14,14 @@ from eva.machine import num_cores
 
 @dataclass(frozen=True)
 class Experiment:
-    """Run a figure of the paper, judge its claims and write its page; what is finished is not run again."""
+    """Run an experiment, the paper's or ours, judge its claims and write its page; finished runs are not made again."""
 
-    name: tyro.conf.Positional[str | None] = None
+    name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[NAME]")] = None
     """The experiment; --list tells their names."""
     all: tyro.conf.FlagCreatePairsOff[bool] = False
     """All experiments but those on Atari, one after the other."""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
-    """List the runs and how far they are, or, without a name, the experiments; runs nothing."""
+    """List the runs and how far they are, or, without a name, experiments and places in the paper; runs nothing."""
     jobs: int | None = None
     """Runs at a time, each in a process with one thread; by default as many as there are cores."""
     runs_dir: Path = Path("runs")
@@ -42,9 +43,12 @@ def run(asked: Experiment) -> None:
     from eva.experiments import atari  # imports matplotlib: not for --help
     from eva.experiments.catalogue import EXPERIMENTS, experiment
     from eva.experiments.command import Places, list_runs, run_experiment
+    from eva.experiments.definition import OURS
 
     if asked.name is None and asked.list and not asked.all:
-        print("\n".join(f"{each.name:20} {each.title}" for each in EXPERIMENTS.values()))
+        for each in EXPERIMENTS.values():
+            where = each.claims[0].where if each.claims else OURS
+            print(f"{each.name:20} {where:13} {each.title}")
         return
     if (asked.name is None) != asked.all:
         raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")

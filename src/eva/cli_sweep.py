@@ -6,7 +6,7 @@ import math
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Sweep:
     """Carry out many runs, on this machine or on a Ray cluster: finished ones are skipped, others go on."""
 
-    what: tyro.conf.Positional[str | None] = None
+    what: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[FILE|EXPERIMENT]")] = None
     """A grid file (TOML: see docs/scaling.md), or an experiment (see: eva experiment --list)."""
     executor: Literal["local", "ray"] = "local"
     """Processes of this machine, or tasks of a Ray cluster that reaches the same run directories."""
