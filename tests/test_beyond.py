@@ -74,7 +74,7 @@ def learner(job: Job) -> str:
         (
             {DQN: (0.8, 0.4), DOUBLE_DQN: (0.3, 0.3), PRIORITISED: (0.2, 0.6)},
             ["does not hold", "does not hold", "does not hold", "does not hold"],
-            ["helps", "makes no difference", "harms"],
+            ["helps", "makes no difference of 0.09 or more", "harms"],
         ),
     ],
 )

@@ -261,13 +261,13 @@ def test_two_coins(after: tuple[float, ...], expected: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("n_step", "kbrl", "expected"),
+    ("n_step", "kbrl", "expected", "lessons"),
     [
-        (0.5, 1.7, ["holds", "holds", "holds"]),
-        (1.6, 1.85, ["does not hold", "does not hold", "holds"]),
+        (0.5, 1.7, ["holds", "holds", "holds"], ["harms", "helps"]),
+        (1.6, 1.85, ["does not hold", "does not hold", "holds"], ["makes no difference of 0.09 or more", "helps"]),
     ],
 )
-def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path) -> None:
+def test_traces(n_step: float, kbrl: float, expected: list[str], lessons: list[str], tmp_path: Path) -> None:
     def world(job: Job) -> Learned:
         finals = {"tcp": 1.7, "n-step": n_step, "kbrl": kbrl}
         return Learned(1.5 if weight(job) == 0 else finals[job.config.eva.trace])
@@ -277,6 +277,8 @@ def test_traces(n_step: float, kbrl: float, expected: list[str], tmp_path: Path)
     summary = judged(tmp_path, "trace-computations", world, measured=costs)
     assert verdicts(summary) == expected
     assert "takes 20 times as long: 4,000 against 200 microseconds" in summary["findings"][2]["measured"]
+    for name, said, lesson in zip(("n-step", "KBRL"), lessons, summary["lessons"], strict=True):
+        assert lesson.startswith(f"DQN in the maze with two coins, with the trace computation {name}: EVA {said}.")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def arms() -> tuple[Arm, ...]:
 def judge(evidence: Evidence) -> Judgement:
     """Judge what EVA adds to each learner, and whether it replaces a stronger one."""
     tasks = dict(zip(LEARNERS, evidence.tasks, strict=True))
-    gains = {name: compare_arms(task, ALONE)[WITH_EVA] for name, task in tasks.items()}
+    compared = {name: compare_arms(task, ALONE) for name, task in tasks.items()}
+    gains = {name: each[WITH_EVA] for name, each in compared.items()}
     without = {name: areas_under(variant(task, ALONE), task) for name, task in tasks.items()}
     with_eva = {name: areas_under(variant(task, WITH_EVA), task) for name, task in tasks.items()}
     instead = difference(with_eva[DQN], without[PRIORITISED])
@@ -55,7 +56,7 @@ def judge(evidence: Evidence) -> Judgement:
     loss = margin(tasks[DQN])
     certainty = seeds(len(without[DQN]))
     findings = (
-        *(_boost(gains[name], certainty) for name in (DOUBLE_DQN, PRIORITISED)),
+        *(_boost(compared[name][ALONE], gains[name], certainty) for name in (DOUBLE_DQN, PRIORITISED)),
         Finding(
             is_above(kept, -loss),
             f"what EVA adds to the mean return over training of {PRIORITISED} replay, less what it adds to DQN's, is "
@@ -96,11 +97,12 @@ def learner_job(seed: int, weight: float, learner: str) -> Job:
     return changed(job, f"weight-{weight:g}-{kind}", config)
 
 
-def _boost(gain: Comparison, certainty: str) -> Finding:
+def _boost(alone: Comparison, gain: Comparison, certainty: str) -> Finding:
     return Finding(
         is_above(gain.area_gain),
-        f"the mean return over training with weight {PAPER_WEIGHT:g} less that with 0 is {gained(gain.area_gain)}; the "
-        f"final return with 0 takes {share(gain.data_share)} of its data",
+        f"the mean return over training with weight {PAPER_WEIGHT:g} less that with 0 is {gained(gain.area_gain)}; "
+        f"weight {PAPER_WEIGHT:g} reaches the final return of weight 0 after {share(gain.data_share)} of its "
+        f"transitions, weight 0 itself after {share(alone.data_share)}",
         certainty,
     )
 

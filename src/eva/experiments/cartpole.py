@@ -48,7 +48,8 @@ def judge(evidence: Evidence) -> Judgement:
         f"{num_episodes} greedy episodes for each of {num_seeds} seeds and each weight",
     )
     return Judgement(
-        outcome=f"Over {num_episodes} greedy episodes each run returns {number(lowest)} or more of 500.",
+        outcome=f"The best network of each run returns {number(lowest)} or more of 500, over {num_episodes} greedy "
+        "episodes.",
         findings=(finding,),
         tables=(_chosen_table(evidence, chosen), _occasions_table(evidence, played)),
         figures={"curves": figure_files(evidence.tasks)},

@@ -7,10 +7,10 @@ from typing import Any
 
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, margin, maze_job
+from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, compare_arms, margin, maze_job
 from eva.experiments.maze_learning import final_returns_in_words, learning_judgement
 from eva.experiments.rules import is_above, is_below
-from eva.experiments.words import capital, gained, measured_by, plain, seeds
+from eva.experiments.words import capital, gained, lesson, measured_by, plain, seeds
 from eva.report.measures import difference, final_returns
 from eva.report.plots import Chart, Line, chart_files
 from eva.report.verdict import number
@@ -43,7 +43,7 @@ def judge(evidence: Evidence) -> Judgement:
     (task,) = evidence.tasks
     finals = {each.label: final_returns(each) for each in task.variants}
     n_step_loss, tcp_gain = difference(finals[N_STEP], finals[DQN]), difference(finals[TCP], finals[KBRL])
-    costs = evidence.measured
+    gains, costs = compare_arms(task), evidence.measured
     ratio = _cost(costs, KBRL) / _cost(costs, TCP)
     count = len(variant(task, DQN).runs)
     worse = Finding(
@@ -77,6 +77,10 @@ def judge(evidence: Evidence) -> Judgement:
             "transitions": costs["transitions"],
             **learning.numbers,
         },
+        lessons=tuple(
+            lesson(f"DQN in the maze with two coins, with the trace computation {name}", gains[name], margin(task))
+            for name in (N_STEP, KBRL)
+        ),
     )
 
 

@@ -62,7 +62,7 @@ def lesson(where: str, gain: Comparison, margin: float) -> str:
     said = {
         "better": "EVA helps",
         "worse": "EVA harms",
-        "no difference": "EVA makes no difference",
+        "no difference": f"EVA makes no difference of {number(margin)} or more",
         "undecided": "whether EVA helps is undecided",
     }[effect(gain.area_gain, margin)]
     return (
