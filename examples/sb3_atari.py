@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=arguments.seed,
         eva=EVAConfig(nonparametric_weight=arguments.weight, start="full"),
     )
-    checkpoints = CheckpointCallback(100_000, str(arguments.out))
+    # Every 100,000 transitions, the network alone; the memory, without which it acts as DQN, is saved once, at the end.
+    checkpoints = CheckpointCallback(100_000 // NUM_ENVIRONMENTS, str(arguments.out))
     model.learn(arguments.steps, callback=checkpoints)
     model.save(arguments.out / "model")
     model.save_replay_buffer(arguments.out / "memory")

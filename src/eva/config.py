@@ -204,7 +204,7 @@ class RunConfig:
     checkpoints_kept: Count = 2
     """The newest checkpoints that are kept."""
     stop_when_diverged: bool = True
-    """Stop when |Q| is beyond all that rewards allow; otherwise only what is infinite or not a number stops the run."""
+    """Stop when values are beyond all that rewards allow; otherwise only infinite ones and what is no number."""
 
 
 @dataclass(frozen=True)
