@@ -268,6 +268,8 @@ EXPERIMENT = Experiment(
         f"The default and {DOUBLE_DQN} are the runs of baselines; most comparisons are with their first transitions. "
         "Sizes of the memory are compared over 150,000, since up to 50,000 nothing is forgotten (P122).",
         "The paper says the two things of Atari.",
+        "M and k count entries, and one memory may come up several times: the 5 that a decision reads are about two "
+        "different ones (P35).",
         "P8 makes a difference with several environments only, so it is compared with two, which halves the updates "
         "for each transition (P122).",
     ),
