@@ -29,7 +29,7 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("eva: ")
-    assert err.endswith(("\n", "?\n"))
+    assert err.endswith((".\n", "?\n"))
     assert err.count("\n") == 1, "one sentence on one line"
     assert "Traceback" not in err
     assert sorted(Path().rglob("*")) == before, "nothing half written"
@@ -93,12 +93,16 @@ def test_a_preset_and_a_file_are_one_too_many(capsys: pytest.CaptureFixture[str]
     assert "give one of them" in refused(["train", "smoke", "--config", "config.json"], capsys)
 
 
-def test_flags_are_checked_against_the_configuration_they_change() -> None:
+def test_flags_are_checked_against_the_configuration_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[int, ...]] = []
     sizes = {"channels": "4", "filter-sizes": "2", "strides": "1"}
     three = [word for name, size in sizes.items() for word in (f"--network.{name}", size, size, size)]
     assert main([*TINY, *three, "--out", "first"]) == 0
     flags = ["--network.channels", "8", "8", "8", "--out", "second"]
     assert main(["train", "--config", "first/config.json", *flags]) == 0
+    monkeypatch.setattr("eva.runs.loop.train", lambda config, *_, **__: trained.append(config.network.channels))
+    assert main(["train", "atari", "--game", "pong", "--network.channels", "8", "8", "8"]) == 0
+    assert trained == [(8, 8, 8)]
 
 
 def test_a_diverging_run_stops_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

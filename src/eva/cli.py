@@ -70,6 +70,14 @@ class Train:
 
 
 @dataclass(frozen=True)
+class _Draft(Config):
+    """A configuration that only tells what to start from; flags are checked when that is known."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """Play single episodes with a finished run: the same network and memory, with and without EVA."""
 
@@ -163,7 +171,7 @@ def _tell(sentence: str) -> None:
 def _train(arguments: list[str]) -> None:
     file = value_of("--config", arguments)
     # Without a file, a first pass tells which preset or environment to start from.
-    base = _read_config(Path(file)) if file is not None else _base(parse(Train, arguments, Train(Config())))
+    base = _read_config(Path(file)) if file is not None else _base(parse(Train, arguments, Train(_Draft())))
     asked = parse(Train, arguments, Train(base))
     if asked.preset is not None and asked.config_file is not None:
         raise UserError("a preset and --config are two places to start from: give one of them.")
