@@ -73,6 +73,14 @@ def test_to_dict_is_plain_json() -> None:
     assert dict(flatten(Config()))["eva.nonparametric_weight"] == 0.4
 
 
+def test_a_whole_number_for_a_number_is_the_same_run() -> None:
+    config = preset("smoke")
+    whole, real = (replace(config, eva=replace(config.eva, nonparametric_weight=weight)) for weight in (1, 1.0))
+    assert whole.to_json() == real.to_json()
+    assert replace(config, run=replace(config.run, checkpoint_period_minutes=2)).to_json().count("2.0") == 1
+    assert to_dict(config)["seed"].__class__ is int
+
+
 def test_identity_leaves_out_length_and_device() -> None:
     config = preset("smoke")
     longer = replace(config, steps=2 * config.steps, run=replace(config.run, device="cpu"))

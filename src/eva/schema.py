@@ -50,12 +50,8 @@ def wanted(kind: type, path: str) -> str:
 
 
 def to_dict(tree: Any) -> dict[str, Any]:
-    """Return the tree as nested dicts of plain JSON types."""
-    return {
-        f.name: to_dict(value) if is_dataclass(value) else list(value) if isinstance(value, tuple) else value
-        for f in fields(tree)
-        for value in [getattr(tree, f.name)]
-    }
+    """Return the tree as nested dicts of plain JSON types; equal trees give the same text."""
+    return {name: _plain(getattr(tree, name), hint) for name, hint in _hints(type(tree)).items()}
 
 
 def from_dict(kind: type[T], data: Any, path: str = "") -> T:
@@ -85,6 +81,18 @@ def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(functools.partial(get_type_hints, include_extras=True))
+
+
+def _plain(value: Any, hint: Any) -> Any:
+    if is_dataclass(value):
+        return to_dict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return float(value) if type(value) is int and _takes_floats(hint) else value
+
+
+def _takes_floats(hint: Any) -> bool:
+    return hint is float or any(map(_takes_floats, get_args(hint)))
 
 
 def _words(hint: Any) -> str:
