@@ -67,6 +67,14 @@ def test_a_grid_crosses_its_axes_seed_by_seed() -> None:
     assert len({job.directory for job in jobs}) == len(jobs)
 
 
+def test_settings_and_axes_are_checked_together() -> None:
+    settings = "[settings]\neva.num_neighbours = 3000\n"
+    jobs = grid(f'preset = "smoke"\n{settings}[axes]\neva.value_buffer_capacity = [4000, 8000]')
+    assert [job.config.eva.value_buffer_capacity for job in jobs] == [4000, 8000]
+    with pytest.raises(UserError, match=r"must hold eva\.num_neighbours"):
+        grid(f'preset = "smoke"\n{settings}[axes]\neva.value_buffer_capacity = [2000]')
+
+
 def test_the_example_is_what_the_guide_shows() -> None:
     example = (ROOT / "examples" / "sweep.toml").read_text()
     assert example.partition("\n")[2] in (ROOT / "docs" / "scaling.md").read_text()

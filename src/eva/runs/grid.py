@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,38 +61,41 @@ def _grid(name: str, content: Mapping[str, Any]) -> Grid:
     out = content.get("out", f"runs/{name}")
     if not isinstance(out, str) or not out.isprintable():
         raise UserError(f"out is {out!r}, but must be text: the folder for the runs.")
-    base, axes = _base(content), _axes(content)
+    base, settings = _base(content), _settings(content)
+    axes = _axes(content, settings)
     jobs = [
         Job(Path(out, *(_part(field, value) for field, value in point.items()), f"seed-{seed}"), config)
         for seed in _seeds(content)
         for point in _points(axes)
-        for config in [_config(base, {**point, "seed": seed})]
+        for config in [_config(base, {**settings, **point, "seed": seed})]
     ]
-    directories = [job.directory for job in jobs]
-    for directory in directories:
-        if directories.count(directory) > 1:
-            raise UserError(f"two runs would lie in {directory}: give each value of an axis once.")
+    directory, count = Counter(job.directory for job in jobs).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"two runs would lie in {directory}: give each value of an axis once.")
     return Grid(name, Path(out), tuple(jobs))
 
 
 def _base(content: Mapping[str, Any]) -> Config:
-    """Return what all runs have in common."""
+    """Return what all runs start from."""
     names = [content[key] for key in ("preset", "env") if key in content]
     if len(names) != 1 or not isinstance(names[0], str):
         raise UserError('begin with one of preset = "NAME" (see: eva presets) and env = "GYMNASIUM-ID".')
-    base = preset(names[0]) if "preset" in content else for_environment(names[0])
+    return preset(names[0]) if "preset" in content else for_environment(names[0])
+
+
+def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that all runs change; they are checked together with the axes."""
     settings = dict(_leaves(content.get("settings", {}), "settings"))
     if "seed" in settings:
         raise UserError("settings.seed: write seeds = [0, 1, 2] at the top instead.")
-    return _changed(base, settings)
+    return settings
 
 
-def _axes(content: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _axes(content: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the values of each field that differs between runs."""
     axes = dict(_leaves(content.get("axes", {}), "axes"))
-    fixed = dict(_leaves(content.get("settings", {}), "settings"))
     for field, values in axes.items():
-        if field == "seed" or field in fixed:
+        if field == "seed" or field in settings:
             raise UserError(f"axes.{field}: it is given elsewhere in the file, so leave it out here.")
         if not isinstance(values, list) or not values:
             raise UserError(f"axes.{field} is {values!r}, but must be a list of values.")
@@ -114,11 +118,11 @@ def _points(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
         yield dict(zip(axes, values, strict=True))
 
 
-def _config(base: Config, point: Mapping[str, Any]) -> Config:
+def _config(base: Config, fields: Mapping[str, Any]) -> Config:
     """Return the config of one run: it depends on nothing but what it says itself."""
     from eva.build import resolve  # imports torch: not for --help
 
-    config = resolve(_changed(base, point))
+    config = resolve(_changed(base, fields))
     if config.environment.id == ATARI_ID:
         config = for_game(config, config.atari.game)
     threads = config.run.threads or 1  # not all cores: there are many runs
