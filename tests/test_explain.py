@@ -466,6 +466,8 @@ def test_values_are_mixed_as_they_should_be_or_not_at_all() -> None:
     for weight in (-0.1, 1.5, np.nan):
         with pytest.raises(ValueError, match="a share, from 0 to 1"):
             adjuster.adjust(np.zeros((1, 2), np.float32), h, weight)
+        with pytest.raises(ValueError, match="a share, from 0 to 1"):
+            adjuster.explain(np.zeros(2, np.float32), h[0], weight)
 
 
 def test_sizes_may_be_numpys() -> None:

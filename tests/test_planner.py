@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,11 +223,12 @@ def test_p4_plans_at_the_first_step_and_then_every_twenty() -> None:
     assert planned_at == [0, 20, 40, 60]
 
 
-def test_p23_may_also_plan_where_an_episode_begins_and_only_there() -> None:
+@pytest.mark.parametrize("array", [np.array, torch.tensor])
+def test_p23_may_also_plan_where_an_episode_begins_and_only_there(array: Callable[[list[bool]], Any]) -> None:
     config = replace(PLAIN, value_buffer_entries="start", value_buffers="per-environment", plan_at_episode_start=True)
     case = PlannerCase(nine_states(3), config)
     for step in range(21):
-        case.adjuster.plan(case.memory.queries(3), np.array([step == 0, step == 7, step in (8, 20)]))
+        case.adjuster.plan(case.memory.queries(3), array([step == 0, step == 7, step in (8, 20)]))
     # two entries for each plan: at steps 0 and 20, and at 7 or 8
     assert [buffer.index.num_written for buffer in case.adjuster.value_buffers] == [4, 6, 6]
 

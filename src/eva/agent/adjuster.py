@@ -26,6 +26,11 @@ def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
     return q_eva
 
 
+def _refuse_weight(nonparametric_weight: float) -> None:
+    if not 0 <= nonparametric_weight <= 1:
+        raise ValueError(f"a weight of {nonparametric_weight}, but it is a share, from 0 to 1")
+
+
 def _on_host(array: NDArray[Any] | Tensor) -> NDArray[Any]:
     if not isinstance(array, Tensor):
         return np.asarray(array)
@@ -89,8 +94,7 @@ class EphemeralValueAdjuster:
             adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
             dtype = q_theta.dtype if q_theta.is_floating_point() else None
             return torch.as_tensor(adjusted, dtype=dtype, device=q_theta.device)
-        if not 0 <= nonparametric_weight <= 1:
-            raise ValueError(f"a weight of {nonparametric_weight}, but it is a share, from 0 to 1")
+        _refuse_weight(nonparametric_weight)
         is_mixed = nonparametric_weight > 0
         q_eva = np.array(q_theta, np.result_type(q_theta, np.float32) if is_mixed else None)  # whole numbers do not mix
         if not is_mixed:
@@ -99,13 +103,14 @@ class EphemeralValueAdjuster:
         if len(queries) != len(q_theta):
             raise ValueError(f"values of {len(q_theta)} states, but embeddings of {len(queries)}")
         self._refuse_others(len(queries))
-        for buffer, mine in self._buffers_and_environments():
+        for e, buffer in enumerate(self.value_buffers):
+            mine = slice(None) if self._is_shared else slice(e, e + 1)
             recall = buffer.read(queries[mine])
             if recall is not None:
                 q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
         return q_eva
 
-    def plan(self, embeddings: Array, episode_starts: Bools | None = None) -> None:
+    def plan(self, embeddings: Array, episode_starts: Bools | Tensor | None = None) -> None:
         """Advance the clock by one step and plan for the environments whose plans are due.
 
         While there is nothing to plan over, the clock stands still (P30).
@@ -119,7 +124,7 @@ class EphemeralValueAdjuster:
             return
         due = np.full(len(embeddings), self.num_steps % self._plan_period_steps == 0)
         if self._plan_at_episode_start and episode_starts is not None:
-            due |= episode_starts
+            due |= _on_host(episode_starts).astype(np.bool_)
         self.num_steps += 1
         if not due.any():
             return
@@ -190,7 +195,8 @@ class EphemeralValueAdjuster:
             environment: Whose value buffer to read, where each has its own (P8).
             num_neighbours: How many to tell of; by default the K that the values are the mean of.
         """
-        buffer, _ = self._buffers_and_environments()[environment if len(self.value_buffers) > 1 else 0]
+        _refuse_weight(nonparametric_weight)
+        buffer = self.value_buffers[0 if self._is_shared else environment]
         q = _on_host(q_theta)
         query = self._tensor(embedding)[None]
         recall = buffer.read(query, num_neighbours)
@@ -251,9 +257,9 @@ class EphemeralValueAdjuster:
         q_np = plans.q_np[rows, columns]
         origins = np.stack([np.full_like(rows, self._num_rounds), rows, columns], axis=1)
         planned_for = environments[plans.trajectories.plans[rows]]
-        for buffer, mine in self._buffers_and_environments():
-            entries = slice(None) if mine == slice(None) else (planned_for == mine.start).nonzero()[0]
-            buffer.append(embeddings[entries], q_np[entries], origins[entries])
+        for e, buffer in enumerate(self.value_buffers):
+            mine = slice(None) if self._is_shared else (planned_for == e).nonzero()[0]
+            buffer.append(embeddings[mine], q_np[mine], origins[mine])
         born = self.memory.index.born[plans.trajectories.slots[:, :-1]]
         self._rounds[self._num_rounds] = _Round(plans.trajectories, plans.q_np, born)
         self._num_rounds += 1
@@ -281,7 +287,7 @@ class EphemeralValueAdjuster:
         plain = array if isinstance(array, Tensor) else np.ascontiguousarray(array)
         return torch.as_tensor(plain, dtype=torch.float32, device=self.memory.embeddings.device).detach()
 
-    def _buffers_and_environments(self) -> list[tuple[ValueBuffer, slice]]:
-        if len(self.value_buffers) == 1:
-            return [(self.value_buffers[0], slice(None))]
-        return [(buffer, slice(e, e + 1)) for e, buffer in enumerate(self.value_buffers)]
+    @property
+    def _is_shared(self) -> bool:
+        """Whether there is one value buffer for all environments, or one for each (P8)."""
+        return len(self.value_buffers) == 1

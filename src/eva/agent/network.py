@@ -53,7 +53,6 @@ class QNetwork(nn.Module):
             torso, size = _fully_connected(math.prod(observation_shape), hidden_sizes)
         self.torso = nn.Sequential(*torso, skip_init(nn.Linear, size, embedding_size), nn.ReLU())
         self.head = skip_init(nn.Linear, embedding_size, num_actions)
-        self.embedding_size = embedding_size
         self.num_actions = num_actions
         _initialise(self, generator)
         # The parameters once more, in order: calling the modules costs more than what small ones compute.

@@ -97,6 +97,6 @@ class ValueBuffer:
         k = self.num_neighbours
         if len(self) < k:
             return None
-        told = slice(k if num_told is None else num_told)
-        entries, squared_distances = self.index.search(embeddings, min(max(k, told.stop), len(self)))
-        return Recall(self.values[entries[:, :k]].mean(axis=1), entries[:, told], squared_distances[:, told])
+        n = k if num_told is None else num_told
+        entries, squared_distances = self.index.search(embeddings, min(max(k, n), len(self)))
+        return Recall(self.values[entries[:, :k]].mean(axis=1), entries[:, :n], squared_distances[:, :n])
