@@ -384,10 +384,11 @@ def test_values_that_are_no_numbers_are_refused(copy: Path, capsys: pytest.Captu
     assert "the network's values are infinite or not numbers" in refused([str(copy)], capsys)
 
 
-def test_actions_that_there_are_not_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("action", [99, -1])
+def test_actions_that_there_are_not_are_refused(action: int, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / "memory.safetensors"
     memory = load_file(file)
-    save_file({**memory, "actions": torch.full_like(memory["actions"], 99)}, file)
+    save_file({**memory, "actions": torch.full_like(memory["actions"], action)}, file)
     assert "does not fit its config.json: restore it, or train the run again with --restart" in refused(
         [str(copy)], capsys
     )

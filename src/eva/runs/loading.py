@@ -33,7 +33,7 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
         agent.learner.network.load_state_dict(policy)
         agent.learner.target_network.load_state_dict(policy)
         agent.replay.set_state({name: tensor.numpy() for name, tensor in memory.items()})
-        if agent.replay.actions.max() >= spec.num_actions:
+        if agent.replay.actions.min() < 0 or agent.replay.actions.max() >= spec.num_actions:
             raise ValueError("an action that there is not")
     except (RuntimeError, KeyError, ValueError, TypeError):
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
