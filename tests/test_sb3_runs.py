@@ -166,6 +166,22 @@ def test_a_run_stops_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert read_run(tmp_path / "run").finished
 
 
+def test_a_run_that_is_asked_to_stop_when_all_is_done_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = DQN.learn
+
+    def interrupted(self: DQN, *arguments: Any, **options: Any) -> DQN:
+        learn(self, *arguments, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return self
+
+    monkeypatch.setattr(DQN, "learn", interrupted)
+    with pytest.raises(StoppedError):
+        train(CONFIG, tmp_path / "run")
+    assert read_run(tmp_path / "run").finished
+
+
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

@@ -61,10 +61,12 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None) -> Non
     with directory, Display(str(path), config.steps, stream) as display, StopRequest() as stop:
         directory.begin(provenance(command(), config.run.threads, str(model.device)))
         model.learn(config.steps, callback=_Recorder(directory, display, stop))
-        if stop.received is not None:
+        if model.num_timesteps < config.steps:
             directory.stop(model.num_timesteps)
+        else:
+            directory.finish(model.num_timesteps)
+        if stop.received is not None:
             raise StoppedError(stop.received)
-        directory.finish(model.num_timesteps)
     print(f"{path} is finished: {model.num_timesteps:,} transitions.", file=stream)
 
 
