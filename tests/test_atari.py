@@ -138,8 +138,8 @@ def test_environments_are_single_games_side_by_side() -> None:
 
 def test_arrays_are_the_callers_to_keep() -> None:
     games, twins = vector("pong", 1), vector("pong", 1)
-    for environment in (games, twins):
-        environment.reset()[:] = 7
+    games.reset()[:] = 7
+    twins.reset()
     for actions in drawn_actions(games, 5):
         outcome, twin = games.step(actions), twins.step(actions)
         np.testing.assert_array_equal(outcome.observations, twin.observations)
