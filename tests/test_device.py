@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eva.agent.device import to_device
+from eva.agent.device import name_of, to_device
 from eva.runs.loop import Training
 from tests.agents import tiny
 from tests.strategies import CPU
@@ -37,6 +37,13 @@ def test_arrays_go_to_cuda_by_way_of_pinned_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.Tensor, "to", to)
     to_device(np.arange(3), torch.device("cuda"))
     assert tape == ["pinned", ("cuda", True)]
+
+
+def test_a_device_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert name_of(CPU) == "cpu"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    monkeypatch.setattr(torch.version, "cuda", "12.9")
+    assert name_of(torch.device("cuda", 1)) == "cuda (GPU 1, CUDA 12.9)"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

@@ -19,3 +19,10 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
+
+
+def name_of(device: torch.device) -> str:
+    """Return a device in words, for a run's provenance."""
+    if device.type != "cuda":
+        return device.type
+    return f"cuda ({torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda})"

@@ -30,5 +30,5 @@ class Staging:
         self._store.read(slots, self._array)
         loaded = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
-            self._copied.record()
+            self._copied.record(torch.cuda.current_stream(self._device))  # not that of another GPU
         return loaded

@@ -12,6 +12,7 @@ from typing import TextIO
 import numpy as np
 import torch
 
+from eva.agent.device import name_of
 from eva.build import resolve, resolve_device
 from eva.config import Config, EnvironmentConfig
 from eva.envs.maze import CoinMaze
@@ -59,7 +60,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None) -> Non
     torch.set_num_threads(config.run.threads)
     model = build_model(config)
     with directory, Display(str(path), config.steps, stream) as display, StopRequest() as stop:
-        directory.begin(provenance(command(), config.run.threads, str(model.device)))
+        directory.begin(provenance(command(), config.run.threads, name_of(model.device)))
         model.learn(config.steps, callback=_Recorder(directory, display, stop))
         if model.num_timesteps < config.steps:
             directory.stop(model.num_timesteps)

@@ -11,6 +11,7 @@ from typing import TextIO
 
 import torch
 
+from eva.agent.device import name_of
 from eva.agent.eva import DivergedError, EVAAgent
 from eva.build import build_agent, build_environment, resolve
 from eva.config import Config
@@ -120,7 +121,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         safety = Safety(training, directory)
         if restart:
             safety.discard()
-        origin = provenance(command(), config.run.threads, str(training.agent.device))
+        origin = provenance(command(), config.run.threads, name_of(training.agent.device))
         if not safety.resume(origin, display.say):
             status = read_status(path)
             if not restart and status.state in ("finished", "stopped"):  # which a checkpoint comes before
