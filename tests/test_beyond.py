@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from eva.experiments import choices
-from eva.experiments.atari_judgement import DOUBLE_DQN, PRIORITISED
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.choice_speeds import measure_speeds
 from eva.experiments.choices import CHOICES, DEFAULT, SHARED
+from eva.experiments.common import DOUBLE_DQN, DQN, PRIORITISED
 from eva.experiments.definition import Arm, jobs_of
 from eva.experiments.generality import PLACES
-from eva.experiments.maze import DQN
 from eva.experiments.page import all_claims
 from eva.experiments.rules import are_all_below, effect
 from eva.report.measures import Estimate, difference

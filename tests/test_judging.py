@@ -14,13 +14,13 @@ import pytest
 from eva.errors import UserError
 from eva.experiments.atari import Scope
 from eva.experiments.atari import experiment as atari_experiment
-from eva.experiments.atari_judgement import DOUBLE_DQN, EVA, PRIORITISED
+from eva.experiments.atari_judgement import EVA
 from eva.experiments.atari_judgement import judge as atari_judge
 from eva.experiments.catalogue import experiment
 from eva.experiments.command import write_page
+from eva.experiments.common import DOUBLE_DQN, DQN, PRIORITISED, compare_arms, measure_arms
 from eva.experiments.definition import jobs_of
 from eva.experiments.evidence import MEASURED, Evidence
-from eva.experiments.maze import DQN, compare_arms, measure_arms
 from eva.experiments.pong import dopamine
 from eva.experiments.records import Records
 from eva.experiments.rules import both, is_above, is_below, rises, saturates, suffices

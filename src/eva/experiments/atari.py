@@ -9,7 +9,8 @@ from pathlib import Path
 
 from eva.config import Config
 from eva.errors import UserError
-from eva.experiments.atari_judgement import DOUBLE_DQN, DQN, EVA, PRIORITISED, judge
+from eva.experiments.atari_judgement import EVA, judge
+from eva.experiments.common import DOUBLE_DQN, DQN, PAPER_WEIGHT, PRIORITISED
 from eva.experiments.definition import Arm, Claim, Experiment
 from eva.games import GAME_SETS, game_name
 from eva.presets import for_game, preset
@@ -19,7 +20,6 @@ NAME = "atari-55"
 FRAMES = 200_000_000
 NUM_SEEDS = 3
 SMALL_FRAMES = 40_000_000  # shorter runs take the preset for laptops, in which EVA begins earlier (P92)
-WEIGHT = 0.4
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _job(scope: Scope, game: str, label: str, seed: int) -> Job:
 def _variant(config: Config, label: str) -> Config:
     return replace(
         config,
-        eva=replace(config.eva, nonparametric_weight=WEIGHT if label == EVA else 0.0),
+        eva=replace(config.eva, nonparametric_weight=PAPER_WEIGHT if label == EVA else 0.0),
         learner=replace(config.learner, double=label in (DOUBLE_DQN, PRIORITISED)),
         replay=replace(config.replay, prioritised=label == PRIORITISED),
     )

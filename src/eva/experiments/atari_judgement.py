@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from eva.errors import UserError
+from eva.experiments.common import DOUBLE_DQN, DQN, PRIORITISED
 from eva.experiments.definition import Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
 from eva.experiments.rules import both, is_above, is_below
@@ -27,7 +28,7 @@ from eva.report.curves import WINDOW_SHARE, curve
 from eva.report.measures import Estimate, aggregate_estimate, first_reached
 from eva.report.plots import Chart, Line, chart_files, figure_files
 
-DQN, EVA, DOUBLE_DQN, PRIORITISED = "DQN", "EVA", "Double DQN", "Double DQN, prioritised"
+EVA = "EVA"
 LABELS = (DQN, EVA, DOUBLE_DQN, PRIORITISED)
 HUMAN = 100.0
 END_SHARE, EARLY_SHARE = 0.2, 0.25  # 40M of 200M frames; "early stages"

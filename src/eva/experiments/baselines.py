@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from eva.experiments.atari_judgement import DOUBLE_DQN, PRIORITISED
-from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
-from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import (
+from eva.experiments.common import (
+    DOUBLE_DQN,
     DQN,
     PAPER_WEIGHT,
-    SEEDS,
-    TUNED_WITH_ONE_COIN,
+    PRIORITISED,
     changed,
     compare_arms,
     learning_tables,
     margin,
-    maze_job,
     measure_arms,
     numbers,
 )
+from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
+from eva.experiments.evidence import Evidence, variant
+from eva.experiments.maze import SEEDS, TUNED_WITH_ONE_COIN, maze_job
 from eva.experiments.rules import is_above
 from eva.experiments.words import gained, lesson, levels_in_words, plain, seeds, share
 from eva.report.curves import Task

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from eva.experiments.common import PAPER_WEIGHT, label, seeded
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, label, seeded
 from eva.experiments.words import brief, plain
 from eva.presets import preset
 from eva.report.aggregate import FloatArray

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from eva.config import EVAConfig, ReplayConfig
-from eva.experiments.atari_judgement import DOUBLE_DQN
 from eva.experiments.baselines import STEPS as LENGTH
 from eva.experiments.baselines import learner_job
+from eva.experiments.common import DOUBLE_DQN, PAPER_WEIGHT, changed
 from eva.experiments.definition import Arm
-from eva.experiments.maze import PAPER_WEIGHT, SEEDS, changed
+from eva.experiments.maze import SEEDS
 from eva.runs.jobs import Job
 
 LONG, SHORT, PAIRED = "150,000 transitions", "80,000 transitions", "two environments, 100,000 transitions"

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from eva.experiments.common import (
+    PAPER_WEIGHT,
+    margin,
+    measure_arms,
+    numbers,
+)
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import PAPER_WEIGHT, SEEDS, margin, maze_job, measure_arms, numbers
+from eva.experiments.maze import SEEDS, maze_job
 from eva.experiments.rules import both, is_above
 from eva.experiments.words import brief, gained, measures_table, plain
 from eva.report.measures import final_returns, mean

@@ -7,9 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
+from eva.experiments.common import (
+    DQN,
+    PAPER_WEIGHT,
+    compare_arms,
+    label,
+    learning_tables,
+    measure_arms,
+    numbers,
+    seeded,
+)
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, compare_arms, label, learning_tables, measure_arms, numbers, seeded
 from eva.experiments.rules import MARGIN, are_all_below, is_above
 from eva.experiments.words import gained, lesson, seeds
 from eva.presets import preset

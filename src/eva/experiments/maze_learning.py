@@ -5,19 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement
-from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import (
+from eva.experiments.common import (
     DQN,
     PAPER_WEIGHT,
-    TUNED_WITH_ONE_COIN,
     compare_arms,
     label,
     learning_tables,
     measure_arms,
     numbers,
-    weight_arms,
 )
+from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement
+from eva.experiments.evidence import Evidence, variant
+from eva.experiments.maze import TUNED_WITH_ONE_COIN, weight_arms
 from eva.experiments.rules import SATURATED, both, is_above, rises, saturates, suffices
 from eva.experiments.words import gained, levels_in_words, saving, seeds, share
 from eva.report.curves import Task

@@ -6,9 +6,10 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from eva.experiments.common import DQN, PAPER_WEIGHT, numbers
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, maze_job, numbers
+from eva.experiments.maze import SEEDS, TUNED_WITH_ONE_COIN, maze_job
 from eva.experiments.rules import SATURATED, is_above, is_below, saturates
 from eva.experiments.words import brief, brief_gain, gained, levels_in_words, plain
 from eva.report.aggregate import FloatArray

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from eva.config import ExplorationConfig, LearnerConfig
+from eva.experiments.common import measure_arms, numbers
 from eva.experiments.definition import Arm, Experiment, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import maze_job, measure_arms, numbers
+from eva.experiments.maze import maze_job
 from eva.experiments.words import measures_table
 from eva.report.plots import figure_files
 from eva.report.verdict import number

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eva.experiments.atari_judgement import DOUBLE_DQN
 from eva.experiments.choices import (
     CHOICES,
     DEFAULT,
@@ -26,9 +25,9 @@ from eva.experiments.choices import (
     Choice,
     arms,
 )
+from eva.experiments.common import DOUBLE_DQN, PAPER_WEIGHT, margin
 from eva.experiments.definition import OURS, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import PAPER_WEIGHT, margin
 from eva.experiments.rules import Effect, are_all_below, both, effect, is_below, rises
 from eva.experiments.words import brief, brief_gain, brief_share, gained, measured_by, plain, seeds, times
 from eva.report.aggregate import CONFIDENCE

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 import eva
+from eva.experiments.common import PAPER_WEIGHT, label, seeded
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, label, seeded
 from eva.experiments.rules import both, is_above
 from eva.experiments.words import brief, gained, plain
 from eva.games import PUBLISHED_SCORES

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from eva.experiments.common import PAPER_WEIGHT, compare_arms, margin
 from eva.experiments.definition import OURS, Arm, Claim, Experiment, Finding, Judgement
 from eva.experiments.evidence import Evidence
-from eva.experiments.maze import PAPER_WEIGHT, SEEDS, compare_arms, margin, maze_job
+from eva.experiments.maze import SEEDS, maze_job
 from eva.experiments.maze_learning import learning_judgement
 from eva.experiments.rules import is_above
 from eva.experiments.words import gained, seeds

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from eva.experiments.common import (
+    DQN,
+    PAPER_WEIGHT,
+    compare_arms,
+    margin,
+)
 from eva.experiments.definition import Arm, Claim, Experiment, Finding, Judgement, Table
 from eva.experiments.evidence import Evidence, variant
-from eva.experiments.maze import DQN, PAPER_WEIGHT, SEEDS, TUNED_WITH_ONE_COIN, compare_arms, margin, maze_job
+from eva.experiments.maze import SEEDS, TUNED_WITH_ONE_COIN, maze_job
 from eva.experiments.maze_learning import final_returns_in_words, learning_judgement
 from eva.experiments.rules import is_above, is_below
 from eva.experiments.words import capital, gained, lesson, measured_by, plain, seeds
