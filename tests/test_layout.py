@@ -93,7 +93,6 @@ def test_optimal_return_by_hand_in_a_corridor():
     corridor = load_layout("...\n")
     assert optimal_return(corridor, 1) == pytest.approx(1 - 0.01 * (1 + 2 + 1 + 1 + 2 + 1) / 6)
     assert optimal_return(corridor, 2) == pytest.approx(2 - 0.01 * (2 + 3 + 2) / 3)
-    assert optimal_return(corridor, 2, coin_reward=10.0, step_reward=-1.0) == pytest.approx(20 - 7 / 3)
 
 
 @pytest.mark.parametrize("text", TINY_MAPS)

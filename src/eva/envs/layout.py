@@ -107,13 +107,10 @@ def load_layout(layout: str | MazeLayout) -> MazeLayout:
     return MazeLayout(tuple(line.strip() for line in text.strip().splitlines()))
 
 
-def optimal_return(
-    layout: MazeLayout, num_coins: int, *, coin_reward: float = COIN_REWARD, step_reward: float = STEP_REWARD
-) -> float | None:
+def optimal_return(layout: MazeLayout, num_coins: int) -> float | None:
     """Return the exact mean, over all start states, of the best undiscounted return.
 
-    The best play collects all coins in the fewest steps, which holds for a step reward below 0, a coin reward of at
-    least 0 and a time limit that leaves room to finish.
+    The best play collects all coins in the fewest steps, if the time limit leaves room to finish.
 
     Returns:
         The mean, or None when the maze is too large to enumerate (see `MAX_COIN_SETS`).
@@ -133,7 +130,7 @@ def optimal_return(
         steps = (distances[coins[chunk]] + tours[chunk, :, None]).min(axis=1)  # (S, agent cells)
         total_steps += int(steps.sum(dtype=np.int64))
     num_starts = len(coins) * (num_cells - num_coins)
-    return num_coins * coin_reward + step_reward * total_steps / num_starts
+    return num_coins * COIN_REWARD + STEP_REWARD * total_steps / num_starts
 
 
 def check_num_coins(layout: MazeLayout, num_coins: int) -> None:

@@ -13,6 +13,7 @@ from eva.experiments.maze import SEEDS, TUNED_WITH_ONE_COIN, maze_job
 from eva.experiments.rules import SATURATED, is_above, is_below, saturates
 from eva.experiments.words import brief, brief_gain, gained, levels_in_words, plain
 from eva.report.aggregate import FloatArray
+from eva.report.curves import Task
 from eva.report.measures import Estimate, mean_by_episode
 from eva.report.plots import Chart, Line, chart_files, figure_files
 from eva.report.verdict import number
@@ -58,15 +59,6 @@ def judge(evidence: Evidence) -> Judgement:
         f"from {PAPER_WEIGHT:g} to {WEIGHTS[-1]:g} {gained(further)}",
         certainty,
     )
-    assert task.chance is not None
-    has_learned = is_above(means[PAPER_WEIGHT], task.chance) == "holds"
-    alone = Finding(
-        is_below(further) if has_learned else "undecided",
-        f"the return of an episode with the planned values alone, weight {WEIGHTS[-1]:g}, less that with weight "
-        f"{PAPER_WEIGHT:g}, {number(means[PAPER_WEIGHT].value)}, is {gained(further)}; random play returns "
-        f"{number(task.chance)}",
-        certainty,
-    )
     return Judgement(
         outcome="; ".join(
             [
@@ -76,7 +68,7 @@ def judge(evidence: Evidence) -> Judgement:
             ]
         )
         + ".",
-        findings=(at_once, saturation, alone),
+        findings=(at_once, saturation, _alone(task, means[PAPER_WEIGHT], further, certainty)),
         tables=(_table(returns, means),),
         figures={"weights": chart_files(_chart(returns, means, task.optimum)), "curves": figure_files([task])},
         numbers={
@@ -85,6 +77,17 @@ def judge(evidence: Evidence) -> Judgement:
             "further_gain": plain(asdict(further)),
             **numbers([task], baseline=None),
         },
+    )
+
+
+def _alone(task: Task, mixed: Estimate, further: Estimate, certainty: str) -> Finding:
+    """Judge the planned values alone, where the networks have learned more than chance gives."""
+    assert task.chance is not None
+    return Finding(
+        is_below(further) if is_above(mixed, task.chance) == "holds" else "undecided",
+        f"the return of an episode with the planned values alone, weight {WEIGHTS[-1]:g}, less that with weight "
+        f"{PAPER_WEIGHT:g}, {number(mixed.value)}, is {gained(further)}; random play returns {number(task.chance)}",
+        certainty,
     )
 
 

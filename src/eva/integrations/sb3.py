@@ -231,7 +231,7 @@ class EVADQN(DQN):
 
     @torch.no_grad()
     def _look(self, observations: Any) -> tuple[Tensor, Tensor, bool]:
-        """Return Q_theta, (E, A), embeddings, (E, D), and whether there was more than a single observation."""
+        """Return Q_theta, (E, A), embeddings, (E, D), and whether the observations had an axis for them."""
         tensor, is_batch = self.policy.obs_to_tensor(observations)
         features = self.q_net.extract_features(tensor, self.q_net.features_extractor)
         h = self.q_net.q_net[:-1](features)

@@ -1,4 +1,4 @@
-"""The run directory: what a run leaves on disk, and the only code that writes it."""
+"""The run directory: the records of a run, and the only code that writes them."""
 
 from __future__ import annotations
 

@@ -14,8 +14,6 @@ from eva.runs.jobs import Job
 from eva.runs.status import read_status
 from eva.runs.tables import aligned, duration
 
-State = Literal["running", "waiting", "done", "failed"]
-
 _SECONDS_OF_SILENCE = 300.0  # after which a run no longer counts as running
 _LONGEST_LINE = 200  # bytes of timing.jsonl
 
@@ -44,7 +42,7 @@ class Entry:
 class Progress:
     """How far one run is; it is waiting if it has not begun, was stopped, or has not been heard of for long."""
 
-    state: State
+    state: Literal["running", "waiting", "done", "failed"]
     step: int
     steps: int
     steps_per_second: float
