@@ -15,11 +15,12 @@ import numpy as np
 import torch
 
 from eva.agent.eva import EVAAgent
-from eva.agent.planner import Planner, Plans
+from eva.agent.kbrl import squared_distances
+from eva.agent.planner import Plans
 from eva.config import Config, EVAConfig
 from eva.runs.loading import load_run
 from eva.types import Bools
-from eva.variants import remembered_values, trace
+from eva.variants import planner
 
 NUM_PLANS = 40
 PARAMETER = EVAConfig().kbrl_bandwidth
@@ -58,28 +59,17 @@ def main() -> None:
     )
 
 
+@torch.no_grad()
 def reaches(config: Config, agent: EVAAgent, changes: dict[str, object]) -> list[Reach]:
     """Plan by both traces, for states drawn at random from the memory."""
     eva = replace(config.eva, **changes)  # type: ignore[arg-type]
-    kernel_based, centred = (planner(agent, replace(eva, trace=name)) for name in ("kbrl", "tcp"))
-    slots = np.random.default_rng(0).choice(agent.replay.num_complete, NUM_PLANS, replace=False)
-    seen = remembered_values(
-        replace(eva, remembered_values="recomputed"), agent.replay, agent.learner.network.values, agent.learner.network
-    )
-    _, queries = seen(slots)
-    return [compare(kernel_based.plan(q[None]), centred.plan(q[None]), q, eva) for q in queries]
-
-
-def planner(agent: EVAAgent, eva: EVAConfig) -> Planner:
     network = agent.learner.network
-    return Planner(
-        agent.replay,
-        trace(eva),
-        remembered_values(eva, agent.replay, network.values, network),
-        num_trajectories=eva.num_trajectories,
-        trajectory_length=eva.trajectory_length,
-        keep_all=True,
+    kernel_based, centred = (
+        planner(replace(eva, trace=name), agent.replay, network.values, network) for name in ("kbrl", "tcp")
     )
+    slots = np.random.default_rng(0).choice(agent.replay.num_complete, NUM_PLANS, replace=False)
+    _, queries = network(agent.replay.gather(slots))
+    return [compare(kernel_based.plan(q[None]), centred.plan(q[None]), q, eva) for q in queries]
 
 
 def compare(kernel_based: Plans, centred: Plans, query: torch.Tensor, eva: EVAConfig) -> Reach:
@@ -87,7 +77,7 @@ def compare(kernel_based: Plans, centred: Plans, query: torch.Tensor, eva: EVACo
     slots, keys = kernel_based.trajectories.slots[rows, columns], kernel_based.embeddings[rows, columns]
     one, other = (each.q_np[rows, columns] for each in (kernel_based, centred))
     nearest = (keys - query).norm(dim=1).argsort(stable=True)[: eva.num_neighbours].numpy()
-    squares = torch.cdist(keys.double(), keys.double(), compute_mode="donot_use_mm_for_euclid_dist").square().numpy()
+    squares = squared_distances(keys.numpy(), keys.numpy())
     counts: Bools = np.exp(squares / (-2 * eva.kbrl_bandwidth**2)) > eva.kbrl_similarity
     return Reach(
         merged=float((counts & (slots[:, None] != slots)).any(axis=1).mean()),

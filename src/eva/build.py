@@ -17,7 +17,6 @@ from eva.agent.eva import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork, convolved_size, image_shape
-from eva.agent.planner import Planner
 from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.agent.value_buffer import ValueBuffer
@@ -30,7 +29,7 @@ from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.machine import check_memory
 from eva.types import EnvironmentSpec, VectorEnvironment
-from eva.variants import bytes_per_slot, index, observation_store, remembered_values, trace
+from eva.variants import bytes_per_slot, index, observation_store, planner
 
 T = TypeVar("T")
 
@@ -185,17 +184,9 @@ def build_adjuster(
     # A player (P28) has fewer environments, but value buffers as large as in training.
     num_buffers = 1 if is_shared else num_environments or num_lanes
     capacity = config.value_buffer_capacity // (1 if is_shared else num_lanes)
-    planner = Planner(
-        replay,
-        trace(config),
-        remembered_values(config, replay, values, network),
-        num_trajectories=config.num_trajectories,
-        trajectory_length=config.trajectory_length,
-        keep_all=config.value_buffer_entries == "all",
-    )
     return EphemeralValueAdjuster(
         replay,
-        planner,
+        planner(config, replay, values, network),
         [ValueBuffer(capacity, config.num_neighbours, embedding_size, num_actions, device) for _ in range(num_buffers)],
         plan_period_steps=config.plan_period_steps,
         plan_at_episode_start=config.plan_at_episode_start,

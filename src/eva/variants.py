@@ -20,7 +20,7 @@ from eva.agent.frames import (
 )
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.neighbours import NeighbourIndex
-from eva.agent.planner import Evaluate, Trace
+from eva.agent.planner import Evaluate, Planner, Trace
 from eva.agent.priorities import Priorities
 from eva.agent.projected import ProjectedIndex
 from eva.agent.replay import ReplayBuffer
@@ -115,3 +115,20 @@ def _recomputed(
     replay: ReplayBuffer, network: Callable[[Tensor], tuple[Tensor, Tensor]], slots: Ints
 ) -> tuple[Tensor, Tensor]:
     return network(replay.gather(slots))
+
+
+def planner(
+    config: EVAConfig,
+    replay: ReplayBuffer,
+    values: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
+) -> Planner:
+    """Return what plans over a memory; the arguments are those of `build_adjuster`."""
+    return Planner(
+        replay,
+        trace(config),
+        remembered_values(config, replay, values, network),
+        num_trajectories=config.num_trajectories,
+        trajectory_length=config.trajectory_length,
+        keep_all=config.value_buffer_entries == "all",
+    )

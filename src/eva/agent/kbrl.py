@@ -78,7 +78,7 @@ def _similarities(
     In log space, by the largest term of each sum: k underflows at a few bandwidths' distance.
     """
     log_c = np.log(parametric_similarity)
-    log_kernel = _squared_distances(keys, keys[origin]) / (-2 * bandwidth**2)  # (S, N)
+    log_kernel = squared_distances(keys, keys[origin]) / (-2 * bandwidth**2)  # (S, N)
     largest = np.full((len(keys), in_s_a.shape[1]), log_c)  # (S, A)
     for action in np.unique(actions):
         largest[:, action] = log_kernel[:, actions == action].max(axis=1).clip(min=log_c)
@@ -88,7 +88,7 @@ def _similarities(
     return kernel / total[:, actions], pseudo_state / total
 
 
-def _squared_distances(x: Floats, y: Floats) -> Floats:
+def squared_distances(x: Floats, y: Floats) -> Floats:
     """Subtract directly (P7): with b^2 = 1e-8, the digits lost by |x|^2 - 2 x.y + |y|^2 are the ones that matter."""
     distances = torch.cdist(
         torch.as_tensor(x, dtype=torch.float64),
