@@ -7,7 +7,6 @@ that squared distances are divided by it. Also told is how often one memory come
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass, replace
 
@@ -18,14 +17,12 @@ from eva.agent.eva import EVAAgent
 from eva.agent.kbrl import squared_distances
 from eva.agent.planner import Plans
 from eva.config import Config, EVAConfig
+from eva.experiments.kernel_width import BANDWIDTH
 from eva.runs.loading import load_run
 from eva.types import Bools
 from eva.variants import planner
 
 NUM_PLANS = 40
-PARAMETER = EVAConfig().kbrl_bandwidth
-WIDE = math.sqrt(PARAMETER / 2)
-"""The length scale b with which 2 b^2 is the parameter."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def main() -> None:
     for name, changes in {
         "stored, exp(-d² / 2b²), b = 1e-4 (P7)": {},
         "recomputed, exp(-d² / 2b²), b = 1e-4": {"remembered_values": "recomputed"},
-        "stored, exp(-d² / 1e-4)": {"kbrl_bandwidth": WIDE},
+        "stored, exp(-d² / 1e-4)": {"kbrl_bandwidth": BANDWIDTH},
     }.items():
         found = [each for config, agent in runs for each in reaches(config, agent, changes)]
         merged, actions = (np.mean([getattr(each, field) for each in found]) for field in ("merged", "other_actions"))

@@ -136,13 +136,14 @@ def test_a_preset_and_an_experiment_that_share_a_directory_share_the_run() -> No
 
 
 def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
-    """P87 to P90, P123, P129: coins, transitions, weights and seeds, experiment by experiment."""
+    """P87 to P90, P123, P129, P133: coins, transitions, weights and seeds, experiment by experiment."""
     five, grid = [0, 1, 2, 3, 4], {(rate, period) for rate in (1e-4, 2.5e-4, 5e-4) for period in (20, 50, 200)}
     expected = {
         "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}, five),
         "maze-two-coins": ({2}, {150_000}, {0.0, 0.2, 0.4, 0.8}, five),
         "maze-single-episode": ({4}, {300_000}, {0.0}, [0, 1, 2]),
         "trace-computations": ({2}, {150_000}, {0.0, 0.4}, five),
+        "kernel-width": ({2}, {150_000}, {0.0, 0.4}, five),
         "consolidation": ({1}, {100_000}, {0.4}, five),
         "maze-tuning": ({1}, {60_000}, {0.0}, [1000, 1001]),
     }
@@ -158,6 +159,8 @@ def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
     assert (play.steps, play.weights, play.num_episodes) == (300_000, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 200)
     planned = [job.config.eva for job in jobs("consolidation")]
     assert (60_000, 20_000) in {(each.anneal_start_transitions, each.anneal_transitions) for each in planned}
+    planned = [job.config.eva for job in jobs("kernel-width")]
+    assert {round(2 * each.kbrl_bandwidth**2, 12) for each in planned if each.trace == "kbrl"} == {2e-8, 1e-4}
     planned = [job.config.eva for job in jobs("memory-choices")]
     assert {each.value_buffer_capacity for each in planned if each.num_trajectories == 50} == {10_000}
 

@@ -282,6 +282,25 @@ def test_traces(n_step: float, kbrl: float, expected: list[str], lessons: list[s
 
 
 @pytest.mark.parametrize(
+    ("joining", "expected", "said"),
+    [
+        (1.3, ["holds", "does not hold"], "harms"),
+        (1.75, ["holds", "holds"], "helps"),
+        (1.85, ["does not hold", "holds"], "helps"),
+    ],
+)
+def test_a_kernel_that_joins(joining: float, expected: list[str], said: str, tmp_path: Path) -> None:
+    def world(job: Job) -> Learned:
+        is_wide = job.config.eva.kbrl_bandwidth > 1e-3
+        return Learned(1.5 if weight(job) == 0 else joining if is_wide else 1.7)
+
+    summary = judged(tmp_path, "kernel-width", world)
+    assert verdicts(summary) == expected
+    assert summary["numbers"]["joining_above_kbrl"]["value"] == pytest.approx(joining - 1.7)
+    assert f"with kernel-based RL that joins trajectories: EVA {said}." in summary["lessons"][0]
+
+
+@pytest.mark.parametrize(
     ("after", "high", "expected"),
     [
         ((0.4,) * 5, 0.87, ["holds", "holds"]),
