@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
+from eva.agent.frames import CompressedFrames, RawFrames
+from eva.agent.observations import StackedObservations
 from eva.agent.replay import ReplayBuffer
 from eva.envs.atari import AtariGame
 from eva.experiments.alternating import microseconds

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from eva.agent.exploration import LinearSchedule
-from eva.agent.frames import WholeObservations
+from eva.agent.observations import WholeObservations
 from eva.agent.priorities import Priorities
 from eva.agent.replay import STEP, ReplayBuffer
 from eva.experiments.alternating import microseconds

@@ -10,9 +10,13 @@ from hypothesis import settings
 
 from tests.synthetic import draw_nothing
 
-torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # again: a test may have trained with more
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 from eva.agent.exploration import LinearSchedule
-from eva.agent.frames import WholeObservations
+from eva.agent.observations import WholeObservations
 from eva.agent.priorities import Priorities
 from eva.agent.replay import ReplayBuffer
 from eva.types import Floats, Trajectories

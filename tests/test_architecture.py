@@ -43,7 +43,7 @@ ROOMS = {
 }
 HEAVY = {
     "ale_py": {"envs/atari.py"},
-    "cv2": {"envs/atari.py"},
+    "cv2": {"agent/observations.py", "envs/atari.py"},
     "matplotlib": {"report/plots.py"},
     "ray": {"runs/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
@@ -51,7 +51,7 @@ HEAVY = {
     "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_parsing.py", "cli_sweep.py"},
     "zstandard": {"agent/frames.py", "runs/chunks.py"},
 }
-AGENT_PACKAGES = {"numpy", "torch", "zstandard"}
+AGENT_PACKAGES = {"cv2", "numpy", "torch", "zstandard"}
 
 
 def _imports(path: Path) -> list[str]:

@@ -290,13 +290,15 @@ def test_a_broken_run_ends_with_the_bytes_of_a_whole_one(tmp_path: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_killed_runs_end_the_same(tmp_path: Path) -> None:
-    """Real processes, killed three times anywhere and twice while a checkpoint is written."""
+@pytest.mark.parametrize(("prioritised", "threads"), [(True, 1), (False, 2)])
+def test_killed_runs_end_the_same(prioritised: bool, threads: int, tmp_path: Path) -> None:
+    """Real processes, killed three times anywhere and twice while a checkpoint is written; two threads read ahead."""
     config = changed(
         for_game(SMALL, "pong"),
         environment={"num_environments": 4},
         atari={"max_episode_frames": 170},
-        replay={"replay_capacity": 160, "prioritised": True, "importance_anneal_transitions": 300},
+        replay={"replay_capacity": 160, "prioritised": prioritised, "importance_anneal_transitions": 300},
+        run={"threads": threads},
         steps=400,
     )
     trained(config, tmp_path / "whole")
@@ -309,7 +311,8 @@ def test_killed_runs_end_the_same(tmp_path: Path) -> None:
         assert differing(path, whole) == [], point
     last = json.loads(whole["metrics.jsonl"].splitlines()[-1])
     assert len(whole["episodes.csv"].splitlines()) > 8, "every emulator has begun a second episode"
-    assert len(set(np.frombuffer(whole["training/agent/replay/priorities"][2]))) > 100
+    if prioritised:
+        assert len(set(np.frombuffer(whole["training/agent/replay/priorities"][2]))) > 100
     assert last["value_buffer_entries"] == 48
 
 

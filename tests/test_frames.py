@@ -18,7 +18,8 @@ from torch import Tensor
 
 import eva.machine
 from eva.agent.eva import EVAAgent
-from eva.agent.frames import CompressedFrames, RawFrames, StackedObservations
+from eva.agent.frames import CompressedFrames, RawFrames
+from eva.agent.observations import StackedObservations
 from eva.agent.replay import ReplayBuffer
 from eva.build import build_agent
 from eva.config import Config

@@ -6,7 +6,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eva.agent.frames import WholeObservations
+from eva.agent.observations import WholeObservations
 from eva.agent.replay import ReplayBuffer
 from tests.reference.neighbours import nearest
 from tests.strategies import CPU, STEP, TERMINATE, TRUNCATE, MemoryCase, memory_cases

@@ -158,6 +158,7 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
         device,
         _priorities(replay) if replay.prioritised else None,
         index(replay, embedding_size),
+        reads_ahead=spec.num_stacked > 1 and config.run.threads != 1,
     )
 
 

@@ -11,15 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from eva.agent.device import to_device
-from eva.agent.frames import (
-    CompressedFrames,
-    ObservationStore,
-    RawFrames,
-    StackedObservations,
-    WholeObservations,
-)
+from eva.agent.frames import CompressedFrames, RawFrames
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.neighbours import NeighbourIndex
+from eva.agent.observations import ObservationStore, StackedObservations, WholeObservations
 from eva.agent.planner import Evaluate, Planner, Trace
 from eva.agent.priorities import Priorities
 from eva.agent.projected import ProjectedIndex

@@ -113,6 +113,11 @@ class EVAAgent:
         self._decision = _Decision(observations, h, actions)
         return actions
 
+    def read_ahead(self) -> None:
+        """Begin to read the batch that `observe` will learn from, while the environments step; it only saves time."""
+        if self._is_learning and (self.num_steps + 1) % self._update_period_steps == 0:
+            self.replay.read_ahead(self.generator, self._batch_size)
+
     def observe(self, outcome: StepOutcome) -> None:
         """Plan, store what came of the last actions, and learn: the rest of Algorithm 1's inner loop."""
         decision = self.plan(self.replay.episode_starts)  # P22: before this state is stored

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from eva.agent.device import to_device
-from eva.agent.frames import ObservationStore
 from eva.agent.neighbours import NeighbourIndex
+from eva.agent.observations import ObservationStore
 from eva.agent.priorities import Priorities
-from eva.agent.staging import Staging
+from eva.agent.staging import Reader
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
@@ -36,6 +36,7 @@ class ReplayBuffer:
         device: Where embeddings live and batches go: the network's device.
         priorities: Of so many slots; None draws uniformly.
         index: How embeddings are searched.
+        reads_ahead: Read the next batch in a thread of its own when `read_ahead` is called.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class ReplayBuffer:
         device: torch.device,
         priorities: Priorities | None = None,
         index: Callable[[int, int, torch.device], NeighbourIndex] = NeighbourIndex,
+        *,
+        reads_ahead: bool = False,
     ) -> None:
         self.lane_capacity = replay_capacity // num_environments
         num_slots = self.lane_capacity * num_environments
@@ -63,7 +66,7 @@ class ReplayBuffer:
         self._discount = discount
         self._lanes = np.arange(num_environments)
         self._device = device
-        self._stagings: dict[int, Staging] = {}
+        self._reader = Reader(store, device, reads_ahead)
 
     @staticmethod
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
@@ -121,8 +124,7 @@ class ReplayBuffer:
 
     def close(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> None:
         """Store the last state of the truncated episodes of `lanes`, (n,), so that they can be bootstrapped."""
-        slots = self._advance(lanes, observations, embeddings)
-        self.kinds[slots] = CLOSING
+        self.kinds[self._advance(lanes, observations, embeddings)] = CLOSING
 
     def cut(self) -> None:
         """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
@@ -144,6 +146,7 @@ class ReplayBuffer:
 
     def set_state(self, state: State) -> None:
         """Remember what `get_state` returned."""
+        self._reader.forget()
         self.store.set_state(state)
         for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
             np.copyto(getattr(self, name), state[name])
@@ -162,6 +165,7 @@ class ReplayBuffer:
         continues = self.kinds[newest] == STEP
         self._set_complete(newest[continues])
         self.num_complete -= int(self.complete[slots].sum())
+        self._reader.settle()
         if observations is not None:
             self.store.write(slots, observations, starts=~continues)
         self.index.write(slots, embeddings)
@@ -184,24 +188,20 @@ class ReplayBuffer:
         if self.priorities is not None:
             self.priorities.add(slots)
 
-    def _successors(self, slots: Ints) -> Ints:
-        """Return the slot of the state after each complete transition; after a termination, the same again."""
+    def _with_successors(self, slots: Ints) -> Ints:
+        """Return the slots of complete transitions, then those of the states after them: of a termination, its own."""
         lanes, places = np.divmod(slots, self.lane_capacity)
         following = self._slots(lanes, places + 1)
-        return np.where(self.kinds[slots] == TERMINATION, slots, following)
+        return np.concatenate([slots, np.where(self.kinds[slots] == TERMINATION, slots, following)])
 
     def gather(self, slots: Ints) -> Tensor:
-        """Copy observations to the device by way of memory that is allocated once (and pinned for CUDA).
-
-        The result is valid until the next call of the same size.
-        """
-        if len(slots) not in self._stagings:
-            self._stagings[len(slots)] = Staging(len(slots), self.store, self._device)
-        return self._stagings[len(slots)].load(slots)
+        """Return the observations of `slots`, (n,), on the device; valid until the next call of the same size."""
+        return self._reader.load(slots, self.index.born[slots])
 
     def observations_at(self, slots: Ints) -> Observations:
         """Return a copy of the observations of `slots`, (n,), on the host, (n, ...)."""
         observations = np.empty((len(slots), *self.store.shape), self.store.dtype)
+        self._reader.settle()
         self.store.read(slots, observations)
         return observations
 
@@ -253,20 +253,37 @@ class ReplayBuffer:
             raise ValueError("nothing can be sampled yet: no transition is complete")
         if self.priorities is not None:
             return self.priorities.sample(generator, batch_size)
-        fill = np.minimum(self.lane_counts, self.lane_capacity)
-        ends = fill.cumsum()
         slots = np.empty(0, np.int64)
         while len(slots) < batch_size:  # redraw the few that are not complete: lanes' newest and closing slots
-            drawn = generator.integers(ends[-1], size=batch_size - len(slots))
-            lanes = ends.searchsorted(drawn, side="right")
-            drawn += lanes * self.lane_capacity - (ends - fill)[lanes]
+            drawn = self._draw(generator, batch_size - len(slots), self.lane_counts)
             slots = np.concatenate([slots, drawn[self.complete[drawn]]])
         return slots
+
+    def _draw(self, generator: np.random.Generator, num_slots: int, lane_counts: Ints) -> Ints:
+        """Draw from the slots in use when so many have ever been written, complete or not; returns (num_slots,)."""
+        fill = np.minimum(lane_counts, self.lane_capacity)
+        ends = fill.cumsum()
+        drawn = generator.integers(ends[-1], size=num_slots)
+        lanes = ends.searchsorted(drawn, side="right")
+        drawn += lanes * self.lane_capacity - (ends - fill)[lanes]
+        return drawn
+
+    def read_ahead(self, generator: np.random.Generator, batch_size: int) -> None:
+        """Begin to read the batch that `sample` will draw uniformly after the next append, where that can be told."""
+        if self.priorities is not None:
+            return
+        state = generator.bit_generator.state
+        slots = self._draw(generator, batch_size, self.lane_counts + 1)
+        generator.bit_generator.state = state
+        overwritten = self._slots(self._lanes, self.lane_counts)
+        if self.complete[slots].all() and not np.isin(slots, overwritten).any():
+            both = self._with_successors(slots)
+            self._reader.begin(both, self.index.born[both])
 
     def batch(self, slots: Ints) -> Batch:
         """Gather transitions for the learner; valid until the next call, which reuses the memory."""
         size = len(slots)
-        both = self.gather(np.concatenate([slots, self._successors(slots)]))
+        both = self.gather(self._with_successors(slots))
         weights = None if self.priorities is None else self.priorities.importance_weights(slots).astype(np.float32)
         return Batch(
             observations=both[:size],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Semaphore
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.frames import ObservationStore
+from eva.agent.observations import ObservationStore
 from eva.types import Ints
+
+_NOTHING = np.empty(0, np.int64)
 
 
 class Staging:
@@ -23,12 +28,75 @@ class Staging:
         self._device = device
         self._copied = torch.cuda.Event() if cuda else None
 
-    def load(self, slots: Ints) -> Tensor:
-        """Return the observations of `slots`, (n,), on the device; valid until the next call."""
+    def read(self, slots: Ints) -> None:
+        """Read the observations of `slots`, (n,); any thread may do so."""
         if self._copied is not None:
             self._copied.synchronize()  # the previous copy must have left the pinned memory
         self._store.read(slots, self._array)
-        loaded = self._host.to(self._device, non_blocking=True)
+
+    def send(self) -> Tensor:
+        """Return what was read last, on the device; valid until the next reading."""
+        sent = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self._device))  # not that of another GPU
-        return loaded
+        return sent
+
+
+class Reader:
+    """Reads stored observations, also ahead of the time when they are wanted, in a thread of its own.
+
+    What is read ahead is used if it turns out to be what is wanted, and read again if not: it decides nothing. Call
+    `settle` before writing to the store.
+
+    Args:
+        store: What is read.
+        device: Where observations go.
+        reads_ahead: Whether `begin` does anything. It pays where reading takes longer than waking a thread.
+    """
+
+    def __init__(self, store: ObservationStore, device: torch.device, reads_ahead: bool) -> None:
+        self._store = store
+        self._device = device
+        self._stagings: dict[int, Staging] = {}  # by their size
+        self._thread = ThreadPoolExecutor(1, "eva-reader") if reads_ahead else None
+        self._at_work = Semaphore(0)
+        self._reading: Future[None] | None = None
+        self._ahead = _NOTHING  # the states that have been read ahead
+
+    def begin(self, slots: Ints, states: Ints) -> None:
+        """Begin to read the observations of `slots`, (n,), which hold `states`: numbers that no other states have."""
+        if self._thread is None:
+            return
+        self.settle()
+        self._reading = self._thread.submit(self._read, self._staging(len(slots)), slots)
+        self._ahead = states
+        self._at_work.acquire()  # or it would not have its turn until the emulators let go of the interpreter
+
+    def load(self, slots: Ints, states: Ints) -> Tensor:
+        """Return the observations of `slots`, (n,), which hold `states`, on the device; valid until the next call."""
+        self.settle()
+        ahead, self._ahead = self._ahead, _NOTHING
+        staging = self._staging(len(slots))
+        if not np.array_equal(ahead, states):
+            staging.read(slots)
+        return staging.send()
+
+    def settle(self) -> None:
+        """Wait until nothing is being read."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.result()
+
+    def forget(self) -> None:
+        """Take nothing for known: slots may come to hold other states under the same numbers."""
+        self.settle()
+        self._ahead = _NOTHING
+
+    def _read(self, staging: Staging, slots: Ints) -> None:
+        self._at_work.release()
+        staging.read(slots)
+
+    def _staging(self, size: int) -> Staging:
+        if size not in self._stagings:
+            self._stagings[size] = Staging(size, self._store, self._device)
+        return self._stagings[size]

@@ -39,7 +39,9 @@ def interact(
     if observations is None:
         observations = environment.reset()
     while True:
-        outcome = environment.step(agent.act(observations))
+        actions = agent.act(observations)
+        agent.read_ahead()
+        outcome = environment.step(actions)
         agent.observe(outcome)
         observations = outcome.observations
         yield outcome
