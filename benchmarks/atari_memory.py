@@ -17,13 +17,13 @@ NOISE = 0.01  # of the embeddings, relative: no two states of a real memory are 
 
 
 def pong(weight: float, replay_capacity: int, frames: str = "raw") -> tuple[EVAAgent, VectorEnvironment]:
-    """Return the paper's agent, learning, and with a memory that is full."""
+    """Return the paper's agent, learning, and with a memory that is full; it has as many threads as torch."""
     config = preset("atari")
     config = replace(
         config,
         replay=replace(config.replay, replay_capacity=replay_capacity, frames=frames),
         eva=replace(config.eva, nonparametric_weight=weight),
-        run=replace(config.run, device="cpu"),
+        run=replace(config.run, device="cpu", threads=torch.get_num_threads()),
     )
     environment = build_environment(config)
     agent = build_agent(config, environment.spec)
