@@ -110,9 +110,9 @@ def test_what_was_foreseen_is_read_once_and_elsewhere(readings: list[str]) -> No
         replay.read_ahead(generator, 2)
         source.step(replay)
         replay.batch(replay.sample(generator, 2))
-    in_the_thread = [name for name in readings if name.startswith("eva-reader")]
-    assert len(in_the_thread) >= 48, "all but the few that meet the newest states"
-    assert len(readings) == 50, "none was read twice"
+    num_ahead = sum(name.startswith("eva-reader") for name in readings)
+    assert num_ahead >= 48
+    assert len(readings) - num_ahead <= 2, "all but the few that meet the newest and the oldest states are read once"
 
 
 def test_what_comes_otherwise_is_read_again(readings: list[str]) -> None:

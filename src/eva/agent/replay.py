@@ -269,14 +269,13 @@ class ReplayBuffer:
         return drawn
 
     def read_ahead(self, generator: np.random.Generator, batch_size: int) -> None:
-        """Begin to read the batch that `sample` will draw uniformly after the next append, where that can be told."""
+        """Begin to read the batch that `sample` will draw after the next append, if it draws uniformly."""
         if self.priorities is not None:
             return
         state = generator.bit_generator.state
         slots = self._draw(generator, batch_size, self.lane_counts + 1)
         generator.bit_generator.state = state
-        overwritten = self._slots(self._lanes, self.lane_counts)
-        if self.complete[slots].all() and not np.isin(slots, overwritten).any():
+        if self.complete[slots].all():  # or some will be drawn again
             both = self._with_successors(slots)
             self._reader.begin(both, self.index.born[both])
 
