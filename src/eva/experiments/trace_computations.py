@@ -138,8 +138,8 @@ EXPERIMENT = Experiment(
         TUNED_WITH_ONE_COIN,
         "With stored embeddings and the paper's bandwidth as a length scale, kernel-based RL joins next to no two "
         "memories: in 98% of the planned states its best action is that of trajectory-centric planning (P133). So the "
-        "two arms are nearly one algorithm, and their difference is mostly that of their seeds; a kernel that joins "
-        "trajectories has not been compared.",
+        "two arms are nearly one algorithm, and their difference is mostly that of their seeds; kernel-width compares "
+        "a kernel that joins trajectories.",
         "A likely reason why n-step is best here, not tested: DQN's values were far above what it gets, as its runs' "
         "metrics told, which are not kept. "
         "Trajectory-centric planning takes the best of what is remembered and what is estimated, and so keeps "
