@@ -207,7 +207,7 @@ def test_a_transition_takes_the_reading_of_five_frames() -> None:
     for slot in range(12):
         store.write(np.array([slot]), np.full((1, 4, *FRAME), slot, np.uint8), np.array([slot == 0]))
     seen = np.empty((1, 4, *FRAME), np.uint8)
-    store.read(np.array([1]), seen)
+    store.find(np.array([1]))(seen)
     assert seen[0, :, 0, 0].tolist() == [0, 0, 0, 1]
     frames, places = store._frames.fetch(store._stacks[[7, 8]])
     assert frames[:, 0, 0].tolist() == [4, 5, 6, 7, 8]

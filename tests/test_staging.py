@@ -70,13 +70,13 @@ def equal(one: Batch, other: Batch) -> bool:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the threads that read, one after the other."""
     names: list[str] = []
-    read = Staging.read
+    take = Staging.take
 
-    def noted(self: Staging, slots: Any) -> None:
+    def noted(self: Staging, copy: Any) -> None:
         names.append(threading.current_thread().name)
-        read(self, slots)
+        take(self, copy)
 
-    monkeypatch.setattr(Staging, "read", noted)
+    monkeypatch.setattr(Staging, "take", noted)
     return names
 
 
@@ -149,7 +149,7 @@ def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: object) -> None:
         raise ValueError("these frames are lost")
 
-    monkeypatch.setattr(replay.store, "read", broken)
+    monkeypatch.setattr(replay.store, "_copy", broken)
     replay.read_ahead(np.random.default_rng(3), 2)
     with pytest.raises(ValueError, match="these frames are lost"):
         source.step(replay)
@@ -220,6 +220,6 @@ def test_stacks_are_the_same_without_opencv(
         if without:
             monkeypatch.setattr(observations, "_merge", lambda: None)
         room = np.moveaxis(np.full((num_read, 8, 9, num_stacked), 7, dtype), -1, 1)
-        store.read(slots, room)
+        store.find(slots)(room)
         read.append(room)
     np.testing.assert_array_equal(*read)

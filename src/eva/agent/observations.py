@@ -12,6 +12,7 @@ import torch
 from eva.agent.frames import CompressedFrames, RawFrames
 from eva.types import Bools, Ints, Observations, State
 
+Copy = Callable[[Observations], object]
 _BLACK = -1  # the place of a frame that is 0 everywhere
 
 
@@ -33,8 +34,12 @@ class ObservationStore(Protocol):
         """
         ...
 
-    def read(self, slots: Ints, out: Observations) -> None:
-        """Copy the observations of `slots`, (n,), into `out`, (n, ...), of `dtype`, or float32 if it `reads_floats`."""
+    def find(self, slots: Ints) -> Copy:
+        """Find the observations of `slots`, (n,); valid until the next call, or until observations are written.
+
+        Returns what copies them into an array, (n, ...), of `dtype`, or float32 if the store `reads_floats`: the longer
+        part of reading, which any thread can do beside one that holds the interpreter.
+        """
         ...
 
     def get_state(self) -> State:
@@ -61,9 +66,9 @@ class WholeObservations:
         """Store observations; it does not matter where episodes begin."""
         self._observations[slots] = observations
 
-    def read(self, slots: Ints, out: Observations) -> None:
-        """Copy observations into `out`, an array in C order."""
-        np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would make a copy
+    def find(self, slots: Ints) -> Copy:
+        """Return what copies observations into an array in C order."""
+        return lambda out: np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
     def get_state(self) -> State:
         """Return the observations, (N, ...)."""
@@ -122,16 +127,20 @@ class StackedObservations:
             self._stacks[slots[i], :-1] = _place_before(places[i], observations[i])
         self._frames.write(places, observations[:, -1])
 
-    def read(self, slots: Ints, out: Observations) -> None:
-        """Copy stacks into `out`; it costs least for bytes whose stacks are the last axis in memory."""
+    def find(self, slots: Ints) -> Copy:
+        """Return what copies stacks; it costs least for bytes whose stacks are the last axis in memory."""
         stacks = self._stacks[slots].T.astype(np.int64)
         is_black = stacks == _BLACK
         frames, places = self._frames.fetch(np.where(is_black, stacks[-1], stacks))
+        return lambda out: self._copy(frames, places, is_black, out)
+
+    def _copy(self, frames: Observations, places: Ints, is_black: Bools, out: Observations) -> None:
+        """Copy the frames in `places`, (S, n), into stacks, (n, S, ...)."""
         if places.size > self._rooms.shape[1]:
             self._rooms = np.empty((2, places.size, *self.shape[1:]), self.dtype)
         gathered, room = self._rooms[:, : places.size]
         planes = gathered.reshape(*places.shape, *self.shape[1:])
-        np.take(frames, places, axis=0, out=planes, mode="clip")  # "raise" would make a copy
+        np.take(frames, places, axis=0, out=planes, mode="clip")
         planes[is_black] = 0
         _stack(planes, out, room)
 

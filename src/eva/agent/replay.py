@@ -202,7 +202,7 @@ class ReplayBuffer:
         """Return a copy of the observations of `slots`, (n,), on the host, (n, ...)."""
         observations = np.empty((len(slots), *self.store.shape), self.store.dtype)
         self._reader.settle()
-        self.store.read(slots, observations)
+        self.store.find(slots)(observations)
         return observations
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:

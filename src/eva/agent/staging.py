@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.observations import ObservationStore
+from eva.agent.observations import Copy, ObservationStore
 from eva.types import Ints
 
 _NOTHING = np.empty(0, np.int64)
@@ -24,18 +24,17 @@ class Staging:
         dtype = torch.float32 if store.reads_floats and not cuda else torch.from_numpy(np.empty(0, store.dtype)).dtype
         self._host = torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=cuda)
         self._array = self._host.numpy()
-        self._store = store
         self._device = device
         self._copied = torch.cuda.Event() if cuda else None
 
-    def read(self, slots: Ints) -> None:
-        """Read the observations of `slots`, (n,); any thread may do so."""
+    def take(self, copy: Copy) -> None:
+        """Let n observations be copied here; any thread may do so."""
         if self._copied is not None:
-            self._copied.synchronize()  # the previous copy must have left the pinned memory
-        self._store.read(slots, self._array)
+            self._copied.synchronize()  # those before must have left the pinned memory
+        copy(self._array)
 
     def send(self) -> Tensor:
-        """Return what was read last, on the device; valid until the next reading."""
+        """Return what was taken last, on the device; valid until the next is."""
         sent = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self._device))  # not that of another GPU
@@ -68,7 +67,7 @@ class Reader:
         if self._thread is None:
             return
         self.settle()
-        self._reading = self._thread.submit(self._read, self._staging(len(slots)), slots)
+        self._reading = self._thread.submit(self._take, self._staging(len(slots)), self._store.find(slots))
         self._ahead = states
         self._at_work.acquire()  # or it would not have its turn until the emulators let go of the interpreter
 
@@ -78,7 +77,7 @@ class Reader:
         ahead, self._ahead = self._ahead, _NOTHING
         staging = self._staging(len(slots))
         if not np.array_equal(ahead, states):
-            staging.read(slots)
+            staging.take(self._store.find(slots))
         return staging.send()
 
     def settle(self) -> None:
@@ -92,9 +91,9 @@ class Reader:
         self.settle()
         self._ahead = _NOTHING
 
-    def _read(self, staging: Staging, slots: Ints) -> None:
+    def _take(self, staging: Staging, copy: Copy) -> None:
         self._at_work.release()
-        staging.read(slots)
+        staging.take(copy)
 
     def _staging(self, size: int) -> Staging:
         if size not in self._stagings:
