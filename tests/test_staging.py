@@ -151,8 +151,13 @@ def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(replay.store, "_copy", broken)
     replay.read_ahead(np.random.default_rng(3), 2)
+    before = replay.get_state()["born"].copy()
     with pytest.raises(ValueError, match="these frames are lost"):
         source.step(replay)
+    np.testing.assert_array_equal(replay.get_state()["born"], before)
+    monkeypatch.undo()
+    slots = replay.sample(np.random.default_rng(3), 2)
+    np.testing.assert_array_equal(replay.batch(slots).observations, replay.observations_at(slots))
 
 
 def test_by_priorities_nothing_can_be_foreseen(readings: list[str]) -> None:

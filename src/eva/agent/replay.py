@@ -36,7 +36,7 @@ class ReplayBuffer:
         device: Where embeddings live and batches go: the network's device.
         priorities: Of so many slots; None draws uniformly.
         index: How embeddings are searched.
-        reads_ahead: Read the next batch in a thread of its own when `read_ahead` is called.
+        reads_ahead: Whether `read_ahead` does anything: it pays where reading takes longer than waking a thread.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class ReplayBuffer:
         self._discount = discount
         self._lanes = np.arange(num_environments)
         self._device = device
-        self._reader = Reader(store, device, reads_ahead)
+        self._reader = Reader(store, device)
+        self._reads_ahead = reads_ahead and priorities is None  # what changes with each append cannot be foretold
 
     @staticmethod
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
@@ -160,12 +161,12 @@ class ReplayBuffer:
 
     def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
         """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
+        self._reader.settle()
         counts = self.lane_counts[lanes]
         newest, slots = self._newest(lanes), self._slots(lanes, counts)
         continues = self.kinds[newest] == STEP
         self._set_complete(newest[continues])
         self.num_complete -= int(self.complete[slots].sum())
-        self._reader.settle()
         if observations is not None:
             self.store.write(slots, observations, starts=~continues)
         self.index.write(slots, embeddings)
@@ -270,7 +271,7 @@ class ReplayBuffer:
 
     def read_ahead(self, generator: np.random.Generator, batch_size: int) -> None:
         """Begin to read the batch that `sample` will draw after the next append, if it draws uniformly."""
-        if self.priorities is not None:
+        if not self._reads_ahead:
             return
         state = generator.bit_generator.state
         slots = self._draw(generator, batch_size, self.lane_counts + 1)

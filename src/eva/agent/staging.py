@@ -50,22 +50,19 @@ class Reader:
     Args:
         store: What is read.
         device: Where observations go.
-        reads_ahead: Whether `begin` does anything. It pays where reading takes longer than waking a thread.
     """
 
-    def __init__(self, store: ObservationStore, device: torch.device, reads_ahead: bool) -> None:
+    def __init__(self, store: ObservationStore, device: torch.device) -> None:
         self._store = store
         self._device = device
         self._stagings: dict[int, Staging] = {}  # by their size
-        self._thread = ThreadPoolExecutor(1, "eva-reader") if reads_ahead else None
+        self._thread = ThreadPoolExecutor(1, "eva-reader")  # which begins with the first reading
         self._at_work = Semaphore(0)
         self._reading: Future[None] | None = None
         self._ahead = _NOTHING  # the states that have been read ahead
 
     def begin(self, slots: Ints, states: Ints) -> None:
         """Begin to read the observations of `slots`, (n,), which hold `states`: numbers that no other states have."""
-        if self._thread is None:
-            return
         self.settle()
         self._reading = self._thread.submit(self._take, self._staging(len(slots)), self._store.find(slots))
         self._ahead = states
@@ -81,10 +78,11 @@ class Reader:
         return staging.send()
 
     def settle(self) -> None:
-        """Wait until nothing is being read."""
+        """Wait until nothing is being read; raises what went wrong meanwhile."""
         reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.result()
+        if reading is not None and (error := reading.exception()) is not None:
+            self._ahead = _NOTHING
+            raise error
 
     def forget(self) -> None:
         """Take nothing for known: slots may come to hold other states under the same numbers."""
