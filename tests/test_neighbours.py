@@ -100,6 +100,28 @@ def test_near_duplicates_far_from_the_origin(make: Make, apart: float) -> None:
     assert index.search(query[None], k - 1)[0].tolist() == [expected[:-1]]
 
 
+def test_a_margin_that_was_too_small_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys so close that rounding could have changed the order of a hundred: at first they are compared by and by."""
+    generator = np.random.default_rng(0)
+    place = generator.uniform(1, 2, 64)
+    close = place * (1 + 1e-6 * generator.standard_normal((100, 64)))
+    keys = single(np.concatenate([close, generator.uniform(1, 2, (900, 64))]))
+    born, queries = generator.permutation(1000), single(place)[None].repeat(2, 1)
+    index = build(NeighbourIndex, keys, born)
+    compared: list[int] = []
+    by_chunks = index._ordered_by_chunks
+
+    def counted(query: Floats, candidates: Ints, k: int) -> tuple[Ints, Floats]:
+        compared.append(len(candidates))
+        return by_chunks(query, candidates, k)
+
+    monkeypatch.setattr(index, "_ordered_by_chunks", counted)
+    expected = [i for i, _ in brute_force(keys.tolist(), born.tolist(), queries[0].tolist(), 5)]
+    for num_compared in (2, 4, 4):  # with 48, 91 and 177 proposals
+        assert index.search(queries, 5)[0].tolist() == [expected, expected]
+        assert compared == [100] * num_compared
+
+
 @EACH_INDEX
 @settings(max_examples=100)
 @given(st.data(), generators)

@@ -13,7 +13,7 @@ from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
-_MARGIN = 43  # scores beyond the k-th that are looked at: nearly always enough to prove the answer
+_MARGIN, _LARGEST_MARGIN = 43, 344  # scores beyond the k-th that are looked at, at first and at most
 _CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
 
 
@@ -40,6 +40,7 @@ class NeighbourIndex:
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
         self._longest = SHORTEST  # the length of the longest key so far
         self._scores = torch.empty(capacity, 0, device=device)
+        self._margin = _MARGIN  # it decides how long a search takes, and nothing else
 
     def write(self, places: Ints, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
@@ -96,15 +97,19 @@ class NeighbourIndex:
             (places,) = self.admitted.nonzero()
             return stacked([self._ordered_by_chunks(query, places, k) for query in directly])
         all_scores = self._score(queries)
-        best = all_scores.topk(min(k + _MARGIN, len(self.keys)), dim=0, largest=False)
+        best = all_scores.topk(min(k + self._margin, len(self.keys)), dim=0, largest=False)
         scores, proposed = best.values.cpu().numpy().T, best.indices.cpu().numpy().T  # (E, n) sorted
         limits = self._limits(lengths, scores[:, k - 1])
         near = slice(max(k, np.count_nonzero(scores <= limits[:, None], axis=1).max()))
         places, distances = self._ordered(directly, proposed[:, near], np.isfinite(scores[:, near]), k)
-        if scores.shape[1] < len(self.keys):
-            for e in (scores[:, -1] <= limits).nonzero()[0]:  # there may be more within the limit
-                within = (all_scores[:, e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
-                places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
+        if scores.shape[1] == len(self.keys):
+            return places, distances
+        (unproven,) = (scores[:, -1] <= limits).nonzero()  # there may be more within the limit
+        for e in unproven:
+            within = (all_scores[:, e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
+            places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
+        if len(unproven) > 0:
+            self._margin = min(2 * self._margin, _LARGEST_MARGIN)  # the next search will find keys as close as these
         return places, distances
 
     def _score(self, queries: Tensor) -> Tensor:
