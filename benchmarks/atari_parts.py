@@ -1,12 +1,14 @@
 """One whole step of the Atari agent against the sum of its bare parts, and the share of the adjuster in it.
 
 Bare parts: one update of a ready batch as plain PyTorch does it, one inference of 4 observations, 4 emulator steps.
-Everything alternates in one process with two threads. The adjuster's share is measured inside the whole step.
+Everything alternates in one process with two threads; the ratio is the median of each round's. The adjuster's share is
+measured inside the whole step.
 """
 
 from __future__ import annotations
 
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -20,11 +22,11 @@ from benchmarks.atari_memory import pong
 from benchmarks.step_parts import as_input, plain_update
 from benchmarks.waiting import as_in_the_command_line
 from eva.agent.eva import EVAAgent
-from eva.experiments.alternating import microseconds
+from eva.experiments.alternating import microseconds_by_round
 from eva.runs.loop import interact
 from eva.types import VectorEnvironment
 
-ROUNDS, STEPS_PER_ROUND = 9, 40  # of a plan every 20 steps, two in each round
+ROUNDS, STEPS_PER_ROUND = 25, 20  # of a plan every 20 steps, one in each round
 COLUMNS = ("memory", "whole step", "update", "inference", "emulators", "ratio", "adjuster", "faults")
 SIZES = (50_000, 100_000, 250_000, 500_000)
 
@@ -51,9 +53,9 @@ def report(size: int) -> None:
         next(steps)
     share = clock.seconds / (time.perf_counter() - start)
     faults = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / (ROUNDS * STEPS_PER_ROUND)
-    median = microseconds({**whole, **bare_parts(agent, environment)}, ROUNDS, STEPS_PER_ROUND)
-    times = [time / 1e3 for time in median.values()]
-    ratio = times[0] / sum(times[1:])
+    by_round = microseconds_by_round({**whole, **bare_parts(agent, environment)}, ROUNDS, STEPS_PER_ROUND)
+    times = [statistics.median(values) / 1e3 for values in by_round.values()]
+    ratio = statistics.median(step / sum(parts) for step, *parts in zip(*by_round.values(), strict=True))
     cells = [f"{size:,}", *(f"{x:.1f} ms" for x in times), f"{ratio:.2f}", f"{share:.1%}", f"{faults:.0f}"]
     print(" ".join(f"{cell:>11}" for cell in cells))
 
