@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -139,6 +142,21 @@ def test_a_memory_that_is_loaded_forgets_what_was_read() -> None:
     replay._reader.begin(replay._with_successors(slots), replay.index.born[replay._with_successors(slots)])
     replay.set_state(other.get_state())
     assert torch.equal(replay.batch(slots).observations, expected)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))])
+def test_a_copy_reads_its_own_memory(copied: Callable[[ReplayBuffer], ReplayBuffer]) -> None:
+    replay, source = memory(50), Source()
+    for _ in range(70):
+        source.step(replay)
+    replay.read_ahead(np.random.default_rng(3), 2)
+    other = copied(replay)
+    for _ in range(100):
+        source.step(replay)
+    slots = np.array([3, 8])
+    other.read_ahead(np.random.default_rng(3), 2)
+    np.testing.assert_array_equal(other.batch(slots).observations, other.observations_at(slots))
+    assert (other.observations_at(slots) != replay.observations_at(slots)).any()
 
 
 def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,10 @@ class Reader:
         self._reading: Future[None] | None = None
         self._ahead = _NOTHING  # the states that have been read ahead
 
+    def __reduce__(self) -> tuple[type[Reader], tuple[ObservationStore, torch.device]]:
+        """Let a copy, or what is pickled, have a thread of its own."""
+        return Reader, (self._store, self._device)
+
     def begin(self, slots: Ints, states: Ints) -> None:
         """Begin to read the observations of `slots`, (n,), which hold `states`: numbers that no other states have."""
         self.settle()
