@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ from hypothesis import settings
 
 from tests.synthetic import draw_nothing
 
+torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)  # again: a test may have trained with more
+def _one_thread() -> Iterator[None]:
+    yield
+    torch.set_num_threads(1)  # again: the test may have trained with more
 
 
 @pytest.fixture

@@ -30,10 +30,9 @@ from eva.runs.loop import interact
 from eva.runs.state import pack
 from eva.types import Batch
 from tests.strategies import CPU, GAMMA
-from tests.test_frames import SCRIPT, StackedVector, differing, stacked_config
+from tests.test_frames import BYTES, SCRIPT, StackedVector, differing, stacked_config
 
 SHAPE = (3, 2, 5)
-BYTES = np.dtype(np.uint8)
 NUM_LANES = 2
 
 
@@ -61,6 +60,14 @@ class Source:
             self._stacks = np.roll(self._stacks, 1, axis=1)
             self._stacks[:, -1] = newest[:, 0] // 2
             replay.close(np.array([1]), self._stacks[1:], torch.zeros(1, 1))
+
+
+def filled(replay: ReplayBuffer, num_steps: int = 70, seed: int = 0) -> tuple[ReplayBuffer, Source]:
+    """Return a memory after so many steps, and what goes on to make them up."""
+    source = Source(seed)
+    for _ in range(num_steps):
+        source.step(replay)
+    return replay, source
 
 
 def equal(one: Batch, other: Batch) -> bool:
@@ -106,9 +113,7 @@ def test_it_decides_nothing(lane_capacity: int, ends: list[str], batch_size: int
 
 
 def test_what_was_foreseen_is_read_once_and_elsewhere(readings: list[str]) -> None:
-    replay, source, generator = memory(500), Source(), np.random.default_rng(0)
-    for _ in range(600):
-        source.step(replay)
+    (replay, source), generator = filled(memory(500), num_steps=600), np.random.default_rng(0)
     for _ in range(50):
         replay.read_ahead(generator, 2)
         source.step(replay)
@@ -119,11 +124,7 @@ def test_what_was_foreseen_is_read_once_and_elsewhere(readings: list[str]) -> No
 
 
 def test_what_comes_otherwise_is_read_again(readings: list[str]) -> None:
-    replay, plain = memory(50), memory(50, reads_ahead=False)
-    for each in (replay, plain):
-        source = Source()
-        for _ in range(70):
-            source.step(each)
+    (replay, _), (plain, _) = filled(memory(50)), filled(memory(50, reads_ahead=False))
     generator = np.random.default_rng(0)
     replay.read_ahead(generator, 3)
     other = np.array([4, 9, 60])
@@ -132,11 +133,7 @@ def test_what_comes_otherwise_is_read_again(readings: list[str]) -> None:
 
 
 def test_a_memory_that_is_loaded_forgets_what_was_read() -> None:
-    replay, other = memory(50), memory(50)
-    for each, seed in ((replay, 1), (other, 2)):
-        source = Source(seed)
-        for _ in range(70):
-            source.step(each)
+    (replay, _), (other, _) = filled(memory(50), seed=1), filled(memory(50), seed=2)
     slots = np.array([3, 8])
     expected = other.batch(slots).observations.clone()
     replay._reader.begin(replay._with_successors(slots), replay.index.born[replay._with_successors(slots)])
@@ -146,9 +143,7 @@ def test_a_memory_that_is_loaded_forgets_what_was_read() -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))])
 def test_a_copy_reads_its_own_memory(copied: Callable[[ReplayBuffer], ReplayBuffer]) -> None:
-    replay, source = memory(50), Source()
-    for _ in range(70):
-        source.step(replay)
+    replay, source = filled(memory(50))
     replay.read_ahead(np.random.default_rng(3), 2)
     other = copied(replay)
     for _ in range(100):
@@ -160,9 +155,7 @@ def test_a_copy_reads_its_own_memory(copied: Callable[[ReplayBuffer], ReplayBuff
 
 
 def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    replay, source = memory(50), Source()
-    for _ in range(70):
-        source.step(replay)
+    replay, source = filled(memory(50))
 
     def broken(*_: object) -> None:
         raise ValueError("these frames are lost")
@@ -182,10 +175,7 @@ def test_by_priorities_nothing_can_be_foreseen(readings: list[str]) -> None:
     store = StackedObservations(NUM_LANES, 50, SHAPE, BYTES, RawFrames)
     beta = LinearSchedule(0.4, 1.0)
     priorities = Priorities(100, priority_exponent=0.6, priority_floor=1e-6, importance_exponent=beta)
-    replay = ReplayBuffer(100, NUM_LANES, store, 1, GAMMA, CPU, priorities, reads_ahead=True)
-    source = Source()
-    for _ in range(70):
-        source.step(replay)
+    replay, _ = filled(ReplayBuffer(100, NUM_LANES, store, 1, GAMMA, CPU, priorities, reads_ahead=True))
     replay.read_ahead(np.random.default_rng(0), 2)
     assert readings == []
 
@@ -195,9 +185,7 @@ def test_the_thread_ends_with_the_memory() -> None:
         return {each for each in threading.enumerate() if each.name.startswith("eva-reader")}
 
     before = threads()
-    replay, source = memory(50), Source()
-    for _ in range(70):
-        source.step(replay)
+    replay, source = filled(memory(50))
     replay.read_ahead(np.random.default_rng(0), 2)
     source.step(replay)
     (thread,) = threads() - before
