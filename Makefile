@@ -52,6 +52,7 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.checkpoints
 	$(BIN)/python -m benchmarks.priorities
 	$(BIN)/python -m benchmarks.emulators
+	$(BIN)/python -m benchmarks.linear
 	$(BIN)/python -m benchmarks.frames
 	$(BIN)/python -m benchmarks.atari_parts
 	$(BIN)/python -m benchmarks.atari_peers

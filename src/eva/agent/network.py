@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
+from eva.agent.linear import linear
+
 
 class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
@@ -70,7 +72,7 @@ class QNetwork(nn.Module):
             h = torch.conv2d(h, filters, bias, stride).relu_()
         h = h.flatten(start_dim=1)
         for weight, bias in self._fully_connected:
-            h = functional.linear(h, weight, bias).relu_()
+            h = linear(h, weight, bias).relu_()
         return self.values(h), h
 
     def values(self, embeddings: Tensor) -> Tensor:
