@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from eva.agent.adam import Adam
 from eva.agent.exploration import LinearSchedule
 from eva.agent.learner import Learner
+from eva.agent.network import QNetwork
 from eva.types import Batch
+from tests.agents import same_learning
 from tests.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
 from tests.strategies import generators
 
@@ -230,3 +232,37 @@ def test_an_update_leaves_its_batch_alone() -> None:
     before = {name: x.clone() for name, x in vars(batch).items()}
     assert not case.learner.update(batch).loss.requires_grad
     assert all(torch.equal(x, before[name]) and not x.requires_grad for name, x in vars(batch).items())
+
+
+@BOTH_RULES
+def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> None:
+    """In one room for all batches; channels last in memory, and the last batch a smaller one."""
+    generator = np.random.default_rng(0)
+    from_bytes, from_floats = (image_learner(double) for _ in range(2))
+    for size in (5, 5, 5, 3):
+        images = torch.tensor(generator.integers(256, size=(2, size, 9, 8, 4), dtype=np.uint8)).permute(0, 1, 4, 2, 3)
+        batch = Batch(
+            observations=images[0],
+            actions=torch.tensor(generator.integers(3, size=size)),
+            rewards=torch.ones(size),
+            discounts=torch.ones(size),
+            next_observations=images[1],
+        )
+        from_bytes.update(batch)
+        from_floats.update(replace(batch, observations=images[0].float(), next_observations=images[1].float()))
+        assert same_learning(from_bytes, from_floats)
+
+
+def image_learner(double: bool) -> Learner:
+    network = QNetwork(
+        (4, 9, 8),
+        3,
+        channels=(5,),
+        filter_sizes=(3,),
+        strides=(2,),
+        hidden_sizes=(),
+        embedding_size=6,
+        white=255,
+        generator=np.random.default_rng(1),
+    )
+    return Learner(network, learning_rate=RATE, error="huber", target_period_updates=2, double=double)

@@ -52,6 +52,7 @@ class Learner:
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
         self._double = double
+        self._room = torch.empty(0)
 
     def get_state(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""
@@ -73,9 +74,10 @@ class Learner:
     @torch.no_grad()
     def targets(self, batch: Batch) -> Tensor:
         """Return y = r + gamma max_a Q~(s', a), or r + gamma Q~(s', argmax_a Q_theta(s', a)) if double, (B,)."""
-        next_q, _ = self.target_network(batch.next_observations)
+        next_observations = self._as_floats(batch.next_observations)
+        next_q, _ = self.target_network(next_observations)
         if self._double:
-            chosen = self.network(batch.next_observations)[0].argmax(dim=1, keepdim=True)
+            chosen = self.network(next_observations)[0].argmax(dim=1, keepdim=True)
             next_values = next_q.gather(1, chosen)[:, 0]
         else:
             next_values = next_q.amax(dim=1)
@@ -85,7 +87,7 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """Take one step of Adam; nothing waits for the device."""
         targets = self.targets(batch)
-        q, _ = self.network(batch.observations)
+        q, _ = self.network(self._as_floats(batch.observations))
         loss, gradient, errors = self._loss(q.detach(), targets, batch)
         self.optimiser.forget_gradients()
         q.backward(gradient)
@@ -94,6 +96,14 @@ class Learner:
         if self.num_updates % self._target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
         return Update(loss, None if batch.importance_weights is None else errors.abs())
+
+    def _as_floats(self, observations: Tensor) -> Tensor:
+        """Return bytes as floats, valid until the next call: where the last ones lay, the caches need fetch nothing."""
+        if observations.dtype != torch.uint8:
+            return observations
+        if self._room.shape != observations.shape:
+            self._room = torch.empty_like(observations, dtype=torch.float32)
+        return self._room.copy_(observations)
 
     def _loss(self, q: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mean loss, its derivative with respect to q, (B, A), and the errors Q_theta(s, a) - y, (B,).

@@ -22,7 +22,6 @@ class ObservationStore(Protocol):
     shape: tuple[int, ...]  # of one observation
     dtype: np.dtype[Any]
     memory_format: torch.memory_format  # how the network likes them to lie in memory
-    reads_floats: bool  # whether bytes can be read as the floats that the network makes of them
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store an observation in the next slot of each of some lanes.
@@ -37,8 +36,8 @@ class ObservationStore(Protocol):
     def find(self, slots: Ints) -> Copy:
         """Find the observations of `slots`, (n,); valid until the next call, or until observations are written.
 
-        Returns what copies them into an array, (n, ...), of `dtype`, or float32 if the store `reads_floats`: the longer
-        part of reading, which any thread can do beside one that holds the interpreter.
+        Returns what copies them into an array, (n, ...), of `dtype`: the longer part of reading, which any thread can
+        do beside one that holds the interpreter.
         """
         ...
 
@@ -55,7 +54,6 @@ class WholeObservations:
     """Observations as they come."""
 
     memory_format = torch.contiguous_format
-    reads_floats = False
 
     def __init__(self, num_slots: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = shape
@@ -107,14 +105,13 @@ class StackedObservations:
         self.shape = shape
         self.dtype = dtype
         self.memory_format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
-        self.reads_floats = dtype == np.uint8
         num_stacked, *frame_shape = shape
         self._lane_capacity = lane_capacity
         self._frames = make_frames(num_environments, lane_capacity + num_stacked - 1, tuple(frame_shape), dtype)
         lane_ends = self._frames.lane_places * np.arange(1, num_environments + 1)
         self._stacks = np.empty((num_environments * lane_capacity, num_stacked), np.int32)
         self._stacks[:] = np.repeat(lane_ends - 1, lane_capacity)[:, None]  # so that the first frame takes place 0
-        self._rooms = np.empty((2, 0, *frame_shape), dtype)  # for reading
+        self._room = np.empty((0, *frame_shape), dtype)  # for reading
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store the newest frames of observations."""
@@ -136,13 +133,12 @@ class StackedObservations:
 
     def _copy(self, frames: Observations, places: Ints, is_black: Bools, out: Observations) -> None:
         """Copy the frames in `places`, (S, n), into stacks, (n, S, ...)."""
-        if places.size > self._rooms.shape[1]:
-            self._rooms = np.empty((2, places.size, *self.shape[1:]), self.dtype)
-        gathered, room = self._rooms[:, : places.size]
-        planes = gathered.reshape(*places.shape, *self.shape[1:])
+        if places.size > len(self._room):
+            self._room = np.empty((places.size, *self.shape[1:]), self.dtype)
+        planes = self._room[: places.size].reshape(*places.shape, *self.shape[1:])
         np.take(frames, places, axis=0, out=planes, mode="clip")
         planes[is_black] = 0
-        _stack(planes, out, room)
+        _stack(planes, out)
 
     def get_state(self) -> State:
         """Return frames and stacks."""
@@ -164,19 +160,16 @@ def _place_before(place: int, first: Observations) -> int:
     return _BLACK
 
 
-def _stack(planes: Observations, out: Observations, room: Observations) -> None:
-    """Copy frames, (S, n, ...), into stacks, (n, S, ...); `room` is as large as either, and used as needed."""
+def _stack(planes: Observations, out: Observations) -> None:
+    """Copy frames, (S, n, ...), into stacks, (n, S, ...)."""
     side_by_side = np.moveaxis(out, 1, -1)
     merge = _merge()
     if merge is None or planes.dtype != np.uint8 or planes.size == 0 or not side_by_side.flags.c_contiguous:
         for i, plane in enumerate(planes):
             out[:, i] = plane
         return
-    num_stacked, size = len(planes), planes.shape[1]
-    merged = (side_by_side if out.dtype == np.uint8 else room).reshape(size, -1, num_stacked)
-    merge([plane.reshape(size, -1) for plane in planes], merged)
-    if out.dtype != np.uint8:
-        np.copyto(side_by_side, merged.reshape(side_by_side.shape))
+    num_stacked, size = planes.shape[:2]
+    merge([plane.reshape(size, -1) for plane in planes], side_by_side.reshape(size, -1, num_stacked))
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Semaphore
 
 import numpy as np
 import torch
@@ -20,8 +19,8 @@ class Staging:
 
     def __init__(self, size: int, store: ObservationStore, device: torch.device) -> None:
         shape, memory_format = (size, *store.shape), store.memory_format
-        cuda = device.type == "cuda"  # which gets bytes: four times less to send
-        dtype = torch.float32 if store.reads_floats and not cuda else torch.from_numpy(np.empty(0, store.dtype)).dtype
+        cuda = device.type == "cuda"
+        dtype = torch.from_numpy(np.empty(0, store.dtype)).dtype
         self._host = torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=cuda)
         self._array = self._host.numpy()
         self._device = device
@@ -57,7 +56,6 @@ class Reader:
         self._device = device
         self._stagings: dict[int, Staging] = {}  # by their size
         self._thread = ThreadPoolExecutor(1, "eva-reader")  # which begins with the first reading
-        self._at_work = Semaphore(0)
         self._reading: Future[None] | None = None
         self._ahead = _NOTHING  # the states that have been read ahead
 
@@ -68,9 +66,8 @@ class Reader:
     def begin(self, slots: Ints, states: Ints) -> None:
         """Begin to read the observations of `slots`, (n,), which hold `states`: numbers that no other states have."""
         self.settle()
-        self._reading = self._thread.submit(self._take, self._staging(len(slots)), self._store.find(slots))
+        self._reading = self._thread.submit(self._staging(len(slots)).take, self._store.find(slots))
         self._ahead = states
-        self._at_work.acquire()  # or it would not have its turn until the emulators let go of the interpreter
 
     def load(self, slots: Ints, states: Ints) -> Tensor:
         """Return the observations of `slots`, (n,), which hold `states`, on the device; valid until the next call."""
@@ -92,10 +89,6 @@ class Reader:
         """Take nothing for known: slots may come to hold other states under the same numbers."""
         self.settle()
         self._ahead = _NOTHING
-
-    def _take(self, staging: Staging, copy: Copy) -> None:
-        self._at_work.release()
-        staging.take(copy)
 
     def _staging(self, size: int) -> Staging:
         if size not in self._stagings:
