@@ -14,6 +14,7 @@ from torch import Tensor
 from eva.agent.neighbours import NeighbourIndex
 from eva.agent.projected import ProjectedIndex
 from eva.types import Floats, Ints
+from tests.agents import watch
 from tests.reference.neighbours import nearest as brute_force
 from tests.strategies import CPU, generators
 
@@ -100,26 +101,19 @@ def test_near_duplicates_far_from_the_origin(make: Make, apart: float) -> None:
     assert index.search(query[None], k - 1)[0].tolist() == [expected[:-1]]
 
 
-def test_a_margin_that_was_too_small_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys so close that rounding could have changed the order of a hundred: at first they are compared by and by."""
+def test_keys_are_compared_directly_where_rounding_leaves_them_in_doubt_and_no_others() -> None:
+    """A hundred of a thousand are so close together that the product cannot tell their order."""
     generator = np.random.default_rng(0)
     place = generator.uniform(1, 2, 64)
     close = place * (1 + 1e-6 * generator.standard_normal((100, 64)))
     keys = single(np.concatenate([close, generator.uniform(1, 2, (900, 64))]))
-    born, queries = generator.permutation(1000), single(place)[None].repeat(2, 1)
+    born, queries = generator.permutation(1000), single(np.stack([place, 10 * generator.uniform(1, 2, 64)]))
     index = build(NeighbourIndex, keys, born)
     compared: list[int] = []
-    by_chunks = index._ordered_by_chunks
-
-    def counted(query: Floats, candidates: Ints, k: int) -> tuple[Ints, Floats]:
-        compared.append(len(candidates))
-        return by_chunks(query, candidates, k)
-
-    monkeypatch.setattr(index, "_ordered_by_chunks", counted)
-    expected = [i for i, _ in brute_force(keys.tolist(), born.tolist(), queries[0].tolist(), 5)]
-    for num_compared in (2, 4, 4):  # with 48, 91 and 177 proposals
-        assert index.search(queries, 5)[0].tolist() == [expected, expected]
-        assert compared == [100] * num_compared
+    watch(index, "_candidates", lambda found, *_: compared.extend(np.bincount(found[0])))
+    expected = [[i for i, _ in brute_force(keys.tolist(), born.tolist(), query, 5)] for query in queries.tolist()]
+    assert index.search(queries, 5)[0].tolist() == expected
+    assert compared == [100, 5]
 
 
 @EACH_INDEX
@@ -195,6 +189,17 @@ def test_keys_are_overwritten_in_place(make: Make, data: st.DataObject, generato
     places, keys, born = list(newest), [[key] for key, _ in newest.values()], [born for _, born in newest.values()]
     (indices,) = index.search(torch.tensor([[1.0]]), len(newest))[0].tolist()
     assert indices == [places[i] for i, _ in brute_force(keys, born, [1.0], len(newest))]
+
+
+@EACH_INDEX
+def test_keys_that_are_no_numbers_come_last(make: Make) -> None:
+    """Also where the k-th score is none, or infinite because that place cannot be found."""
+    keys = torch.tensor([[torch.nan], [3.0], [torch.nan], [1.0], [2.0]])
+    index = build(make, keys, np.arange(5), admitted=[0, 1, 2, 3])
+    for k in range(1, 5):
+        (places,), (distances,) = index.search(torch.tensor([[0.0]]), k)
+        assert places.tolist() == [3, 1, 2, 0][:k]
+        np.testing.assert_array_equal(distances, [1.0, 9.0, np.nan, np.nan][:k])
 
 
 @EACH_INDEX

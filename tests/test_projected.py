@@ -116,7 +116,7 @@ def assert_same(one: NeighbourIndex, other: NeighbourIndex, queries: Tensor, k: 
 def test_few_keys_are_read(noise: float) -> None:
     brute, projected = both(low_rank(5_000, noise))
     read: list[int] = []
-    watch(projected, "_ordered_by_chunks", lambda _, query, candidates, k: read.append(len(candidates)))
+    watch(projected, "_candidates", lambda found, *_: read.extend(np.bincount(found[0])))
     assert_same(brute, projected, low_rank(40, noise, seed=1), 10)
     assert projected.metrics() == {"searches": 1, "search_fallbacks": 0}
     assert 10 <= min(read) <= max(read) < 500

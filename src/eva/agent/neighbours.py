@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,7 +11,6 @@ from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
-_MARGIN, _LARGEST_MARGIN = 43, 344  # scores beyond the k-th that are looked at, at first and at most
 _CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
 
 
@@ -40,11 +37,10 @@ class NeighbourIndex:
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
         self._longest = SHORTEST  # the length of the longest key so far
         self._scores = torch.empty(capacity, 0, device=device)
-        self._margin = _MARGIN  # it decides how long a search takes, and nothing else
 
     def write(self, places: Ints, keys: Tensor) -> None:
         """Put n keys at n places, the last one the newest; they cannot be found yet."""
-        self.keys.index_copy_(0, self._indices(places), keys)
+        self.keys.index_copy_(0, self._on_device(places), keys)
         self.born[places] = np.arange(self.num_written, self.num_written + len(places))
         self.num_written += len(places)
         self.admitted[places] = False
@@ -75,11 +71,9 @@ class NeighbourIndex:
         return {}
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Find the k keys closest to each query.
+        """Find the k keys closest to each query: among the candidates, by directly subtracted distance in float64.
 
-        `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates, so it only
-        proposes candidates: all keys that rounding could have kept out of the first k. Their order is that of the
-        directly subtracted distance in float64, the newest first among equals. The answer is brute force's, always.
+        Of keys at the same distance the newest comes first. The answer is brute force's, always.
 
         Args:
             queries: (E, D) float32.
@@ -90,27 +84,36 @@ class NeighbourIndex:
         """
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
+        directly = queries.cpu().numpy().astype(np.float64)
+        rows, places = self._candidates(queries, directly, k)
+        distances = self._squared_distances(directly, rows, places)
+        order = np.lexsort((-self.born[places], distances, rows))
+        firsts = rows[order].searchsorted(np.arange(len(queries)))
+        nearest = order[firsts[:, None] + np.arange(k)]
+        return places[nearest], distances[nearest]
+
+    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return which keys may be among the k nearest of which query: rows of queries and places, (n,) each.
+
+        `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates. So candidates are
+        all keys that rounding could have kept out of the first k; all there are, if these products are no numbers.
+
+        Args:
+            queries: (E, D).
+            directly: The same, on the host and in float64.
+            k: How many are sought.
+        """
         self._refresh()
-        directly = on_host(queries)
         lengths = self._longest + np.sqrt(np.square(directly).sum(axis=1))
-        if not (lengths < LONGEST).all():
-            (places,) = self.admitted.nonzero()
-            return stacked([self._ordered_by_chunks(query, places, k) for query in directly])
-        all_scores = self._score(queries)
-        best = all_scores.topk(min(k + self._margin, len(self.keys)), dim=0, largest=False)
-        scores, proposed = best.values.cpu().numpy().T, best.indices.cpu().numpy().T  # (E, n) sorted
-        limits = self._limits(lengths, scores[:, k - 1])
-        near = slice(max(k, np.count_nonzero(scores <= limits[:, None], axis=1).max()))
-        places, distances = self._ordered(directly, proposed[:, near], np.isfinite(scores[:, near]), k)
-        if scores.shape[1] == len(self.keys):
-            return places, distances
-        (unproven,) = (scores[:, -1] <= limits).nonzero()  # there may be more within the limit
-        for e in unproven:
-            within = (all_scores[:, e] <= float(limits[e])).nonzero()[:, 0].cpu().numpy()
-            places[e], distances[e] = self._ordered_by_chunks(directly[e], within, k)
-        if len(unproven) > 0:
-            self._margin = min(2 * self._margin, _LARGEST_MARGIN)  # the next search will find keys as close as these
-        return places, distances
+        if (lengths < LONGEST).all():
+            scores = self._score(queries)
+            kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
+            if np.isfinite(kth).all():
+                near = scores <= self._on_device(self._limits(lengths, kth))
+                places, rows = near.nonzero().cpu().numpy().T
+                return rows, places
+        (found,) = self.admitted.nonzero()
+        return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
 
     def _score(self, queries: Tensor) -> Tensor:
         """Return the squared distances of all keys, less |q|^2, (N, E); the product (E, N) takes far longer."""
@@ -119,36 +122,29 @@ class NeighbourIndex:
         return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
 
     def _limits(self, lengths: Floats, kth: Floats) -> Floats:
-        """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
+        """Return the scores, (E,) float32, beyond which rounding cannot have kept a key out of the first k.
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
-        the subtraction adds a few u, the direct distance in float64 next to nothing. So each score is off by less than
-        (D + 8) u (|x| + |q|)^2.
+        the subtraction adds a few u, the direct distance in float64 next to nothing, the limit's own rounding one u.
+        So (D + 9) u (|x| + |q|)^2 is more than each score is off by.
 
         Args:
             lengths: |x| + |q| for the longest key, (E,).
             kth: The k-th smallest score of each, (E,).
         """
-        relative = 1.01 * (self.keys.shape[1] + 8) * unit_roundoff()
-        limits: Floats = kth + 2 * relative * lengths * lengths
+        relative = 1.01 * (self.keys.shape[1] + 9) * unit_roundoff()
+        limits: Floats = (kth + 2 * relative * lengths * lengths).astype(np.float32)
         return limits
 
-    def _ordered(self, queries: Floats, candidates: Ints, real: Bools, k: int) -> tuple[Ints, Floats]:
-        """Sort candidates, (E, n), by their distance in float64, ties newest first; keep k of those that are real."""
-        keys = self.keys.index_select(0, self._indices(candidates.ravel())).cpu().numpy()
-        differences = keys.reshape(*candidates.shape, -1) - queries[:, None]
-        distances = np.where(real, np.square(differences, out=differences).sum(axis=2), np.inf)
-        order = np.lexsort((-self.born[candidates], distances))[:, :k]
-        rows = np.arange(len(queries))[:, None]
-        return candidates[rows, order], distances[rows, order]
-
-    def _ordered_by_chunks(self, query: Floats, candidates: Ints, k: int) -> tuple[Ints, Floats]:
-        """Do the same for one query, (D,), and candidates, (n,), so many that they are compared by and by."""
-        best = candidates[:0]
-        for first in range(0, len(candidates), _CHUNK):
-            some = np.concatenate([best, candidates[first : first + _CHUNK]])[None]
-            (best,), (distances,) = self._ordered(query[None], some, np.ones_like(some, np.bool_), k)
-        return best, distances
+    def _squared_distances(self, queries: Floats, rows: Ints, places: Ints) -> Floats:
+        """Return the squared distance from each query, by its row, to the key at each place, (n,), in float64."""
+        distances = np.empty(len(places))
+        for first in range(0, len(places), _CHUNK):
+            some = slice(first, first + _CHUNK)
+            differences = self.keys.index_select(0, self._on_device(places[some])).double().cpu().numpy()
+            differences -= queries[rows[some]]
+            np.square(differences, out=differences).sum(axis=1, out=distances[some])
+        return distances
 
     def _refresh(self) -> None:
         """Bring the norms of the keys that changed up to date."""
@@ -156,19 +152,13 @@ class NeighbourIndex:
         self._stale[stale] = False
         for first in range(0, len(stale), _CHUNK):
             places = stale[first : first + _CHUNK]
-            indices = self._indices(places)
+            indices = self._on_device(places)
             lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
-            self._norms[indices] = torch.where(self._indices(self.admitted[places]), lengths.square(), torch.inf)
+            self._norms[indices] = torch.where(self._on_device(self.admitted[places]), lengths.square(), torch.inf)
             self._longest = max(self._longest, float(lengths.max()))
 
-    def _indices(self, array: Ints | Bools) -> Tensor:
+    def _on_device(self, array: Ints | Bools | Floats) -> Tensor:
         return to_device(array, self.keys.device)
-
-
-def stacked(found: Sequence[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
-    """Return the places and distances of each query as one array each, (E, k)."""
-    places, distances = (np.stack(each) for each in zip(*found, strict=True))
-    return places, distances
 
 
 def unit_roundoff() -> float:
@@ -177,8 +167,3 @@ def unit_roundoff() -> float:
         return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
     except RuntimeError:  # it was asked backend by backend (torch.backends.*.fp32_precision), and cannot tell
         return max(_UNIT_ROUNDOFFS.values())
-
-
-def on_host(queries: Tensor) -> Floats:
-    """Return queries for direct comparison, in float64."""
-    return queries.cpu().numpy().astype(np.float64)

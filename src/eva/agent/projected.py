@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.neighbours import SHORTEST, NeighbourIndex, on_host, stacked, unit_roundoff
+from eva.agent.neighbours import SHORTEST, NeighbourIndex, unit_roundoff
 from eva.types import Bools, Floats, Ints, State
 
 _NUM_DIRECTIONS = 22
@@ -110,34 +110,24 @@ class ProjectedIndex(NeighbourIndex):
         """Return how many searches there were, and how many of them by brute force."""
         return {"searches": self.num_searches, "search_fallbacks": self.num_fallbacks}
 
-    def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Find the k keys closest to each query; see `NeighbourIndex.search`, whose answer this is."""
-        if k == 0:
-            return super().search(queries, k)
+    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return those whose scores are within the limit, or brute force's where they are too many."""
         self.num_searches += 1
-        candidates = self._candidates(queries, k)
-        if candidates is None:
-            self.num_fallbacks += 1
-            return super().search(queries, k)
-        each = zip(on_host(queries), candidates, strict=True)
-        return stacked([self._ordered_by_chunks(query, places, k) for query, places in each])
-
-    def _candidates(self, queries: Tensor, k: int) -> list[Ints] | None:
-        """Return the places, for each query, that may hold one of the k nearest; None where they are too many."""
         self._update_sketches()
         sketches = self._sketch(queries)
         scores = self._score_sketches(sketches)
         minima = scores.amin(dim=3).transpose(0, 1).flatten(1)  # (E, G)
         places, real = self._proposals(scores, minima, min(k + _MARGIN, len(self.keys)))
-        _, distances = self._ordered(on_host(queries), places, real, k)
-        limits = self._score_limits(sketches, torch.as_tensor(distances[:, -1:], device=sketches.device))
-        rows, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: what is no number may be near
-        hits, offsets = (_members(scores, rows, groups) > limits[rows]).logical_not_().nonzero().unbind(1)
+        rows = np.arange(len(queries)).repeat(places.shape[1])
+        distances = self._squared_distances(directly, rows, places.ravel()).reshape(places.shape)
+        kth = np.sort(np.where(real, distances, np.inf), axis=1)[:, k - 1 : k]
+        limits = self._score_limits(sketches, torch.as_tensor(kth, device=sketches.device))
+        near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: what is no number may be near
+        hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
         if len(hits) > self._largest_share * len(self.keys) * len(queries):
-            return None
-        near = (groups[hits] * self._group_size + offsets).cpu().numpy()
-        ends = torch.bincount(rows[hits], minlength=len(queries)).cumsum(0).cpu().numpy()
-        return np.split(near, ends[:-1])
+            self.num_fallbacks += 1
+            return super()._candidates(queries, directly, k)
+        return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
 
     def _score_sketches(self, sketches: Tensor) -> Tensor:
         """Return the scores of all keys, (blocks, E, groups, keys), for the queries' sketches, (E, d + 2)."""
@@ -180,23 +170,23 @@ class ProjectedIndex(NeighbourIndex):
         """Fit the directions if it is due, and sketch the keys that changed."""
         if self.num_written >= self._next_fit:
             self._fit()
-        (gone,) = (self._unsketched & ~self.admitted).nonzero()
-        indices = self._indices(gone)
+        (changed,) = self._unsketched.nonzero()
+        self._unsketched[changed] = False
+        found = self.admitted[changed]
+        indices, places = self._on_device(changed[~found]), changed[found]
         self._sketches[indices // self._block_size, -1, indices % self._block_size] = torch.inf
-        (places,) = (self._unsketched & self.admitted).nonzero()
         farthest = self._mean.new_full((), self._farthest)  # on the device: nothing waits for it within the loop
         for first in range(0, len(places), _CHUNK):
-            indices = self._indices(places[first : first + _CHUNK])
+            indices = self._on_device(places[first : first + _CHUNK])
             sketches = self._sketch(self.keys[indices])
             self._sketches[indices // self._block_size, :, indices % self._block_size] = sketches.float()
             farthest = torch.maximum(farthest, sketches[:, -1].max().sqrt())  # NaN stays
         self._farthest = float(farthest)
-        self._unsketched.fill(False)
 
     def _fit(self) -> None:
         """Take mean and principal directions of keys spread evenly over the places."""
         (places,) = self.admitted.nonzero()
-        some = self._indices(places[:: max(1, len(places) // _SAMPLE)])
+        some = self._on_device(places[:: max(1, len(places) // _SAMPLE)])
         sample = torch.nan_to_num(self.keys[some].double(), 0.0, 0.0, 0.0)
         self._mean.copy_(sample.mean(dim=0))
         sample -= self._mean
