@@ -203,6 +203,18 @@ def test_keys_that_are_no_numbers_come_last(make: Make) -> None:
 
 
 @EACH_INDEX
+@pytest.mark.parametrize("seed", range(6))
+def test_a_key_that_is_no_number_does_not_hide_how_long_others_are(make: Make, seed: int) -> None:
+    """All others are nearly the same distance away from the origin: the product alone would often find the wrong."""
+    generator = np.random.default_rng(seed)
+    keys = single(generator.uniform(100, 200, 64) * (1 + 1e-6 * generator.standard_normal((200, 64))))
+    index = build(make, torch.cat([keys, torch.full((1, 64), torch.nan)]), np.arange(201))
+    origin = torch.zeros(1, 64)
+    expected = [i for i, _ in brute_force(keys.tolist(), list(range(200)), origin[0].tolist(), 5)]
+    assert index.search(origin, 5)[0].tolist() == [expected]
+
+
+@EACH_INDEX
 def test_distances_that_tie_in_float64_go_to_the_newest(make: Make) -> None:
     """A query so far away that the keys' differences drown in rounding."""
     indices, _ = search(make, torch.tensor([[1e-20], [2e-20]]), np.array([1, 0]), torch.tensor([[1.0]]), 1)

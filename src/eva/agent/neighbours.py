@@ -155,7 +155,7 @@ class NeighbourIndex:
             indices = self._on_device(places)
             lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
             self._norms[indices] = torch.where(self._on_device(self.admitted[places]), lengths.square(), torch.inf)
-            self._longest = max(self._longest, float(lengths.max()))
+            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # one that is no number hides none
 
     def _on_device(self, array: Ints | Bools | Floats) -> Tensor:
         return to_device(array, self.keys.device)
