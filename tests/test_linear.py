@@ -14,6 +14,8 @@ from torch.nn import functional
 from eva.agent import linear as module
 from eva.agent.linear import linear
 
+ONEDNN = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="a torch without oneDNN")
+
 
 def layer(batch_size: int, num_inputs: int, num_outputs: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """Return inputs, weights and bias; whole numbers, so that sums are exact in whatever order."""
@@ -56,12 +58,14 @@ def test_any_shape(batch_size: int, num_inputs: int, num_outputs: int, seed: int
         assert_same(layer(batch_size, num_inputs, num_outputs, seed))
 
 
+@ONEDNN
 @pytest.mark.parametrize("batch_size", [1, 4, 48])
 def test_the_paper_s_layer_is_computed_by_onednn(batch_size: int, products: list[Tensor]) -> None:
     assert_same(layer(batch_size, 1568, 256))
     assert [tuple(product.shape) for product in products] == [(batch_size, 256), (batch_size, 1568), (256, 1568)]
 
 
+@ONEDNN
 def test_inputs_that_need_no_derivative_get_none(products: list[Tensor]) -> None:
     inputs, weight, bias = layer(2, 1568, 256)
     linear(inputs.detach(), weight, bias).sum().backward()
@@ -90,4 +94,18 @@ def test_all_others_are_torch_s(
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: with_onednn)
     inputs, weight, bias = (x.detach().to(dtype) for x in layer(batch_size, num_inputs, 256))
     assert torch.equal(linear(inputs, weight, bias), functional.linear(inputs, weight, bias))
+    assert products == []
+
+
+def test_within_autocast_layers_are_torch_s(products: list[Tensor]) -> None:
+    inputs, weight, bias = layer(4, 1568, 256)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = inputs @ torch.eye(1568)
+        assert torch.equal(linear(low, weight, bias), functional.linear(low, weight, bias))
+    assert products == []
+
+
+def test_whoever_switches_onednn_off_goes_without(products: list[Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    assert_same(layer(4, 1568, 256))
     assert products == []

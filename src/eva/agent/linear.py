@@ -1,4 +1,4 @@
-"""Large fully connected layers on the processor, by the faster of the two libraries that torch has for them."""
+"""Large fully connected layers, on the processor by oneDNN."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-_MANY_WEIGHTS = 1 << 17  # from here on the products take longer than what oneDNN takes to begin
+_MANY_WEIGHTS = 1 << 17  # with fewer, oneDNN takes longer to begin than to compute
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return x W^T + b, (B, O), for inputs x, (B, I), and weights W, (O, I).
 
-    In float32, `functional.linear` is computed by MKL, which leaves AVX-512 unused on processors that are not Intel's.
-    There oneDNN, which computes torch's convolutions, takes half the time.
+    torch leaves float32 to MKL, which does not use AVX-512 on processors that are not Intel's: there oneDNN, which
+    computes torch's convolutions, takes half the time.
     """
     if not _suits_onednn(inputs, weight):
         return functional.linear(inputs, weight, bias)
@@ -28,9 +28,10 @@ def _suits_onednn(inputs: Tensor, weight: Tensor) -> bool:
     return (
         weight.numel() >= _MANY_WEIGHTS
         and weight.device.type == "cpu"
-        and weight.dtype == torch.float32
+        and inputs.dtype == weight.dtype == torch.float32  # not so within autocast
         and len(inputs) > 0
         and torch.backends.mkldnn.is_available()
+        and bool(torch.backends.mkldnn.enabled)
     )
 
 
