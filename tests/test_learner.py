@@ -239,6 +239,7 @@ def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> Non
     """In one room for all batches; channels last in memory, and the last batch a smaller one."""
     generator = np.random.default_rng(0)
     from_bytes, from_floats = (image_learner(double) for _ in range(2))
+    rooms = []
     for size in (5, 5, 5, 3):
         images = torch.tensor(generator.integers(256, size=(2, size, 9, 8, 4), dtype=np.uint8)).permute(0, 1, 4, 2, 3)
         batch = Batch(
@@ -251,6 +252,9 @@ def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> Non
         from_bytes.update(batch)
         from_floats.update(replace(batch, observations=images[0].float(), next_observations=images[1].float()))
         assert same_learning(from_bytes, from_floats)
+        rooms.append((from_bytes._room.data_ptr(), len(from_bytes._room)))
+    assert rooms[0] == rooms[1] == rooms[2] == (rooms[0][0], 5)
+    assert rooms[3][1] == 3
 
 
 def image_learner(double: bool) -> Learner:

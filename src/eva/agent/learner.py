@@ -98,7 +98,7 @@ class Learner:
         return Update(loss, None if batch.importance_weights is None else errors.abs())
 
     def _as_floats(self, observations: Tensor) -> Tensor:
-        """Return bytes as floats, valid until the next call: where the last ones lay, the caches need fetch nothing."""
+        """Return bytes as floats, valid until the next call: all are put in one room, which stays in the caches."""
         if observations.dtype != torch.uint8:
             return observations
         if self._room.shape != observations.shape:
