@@ -161,12 +161,12 @@ def test_a_large_memory(make: Make, offset: float) -> None:
 
 @EACH_INDEX
 def test_a_memory_of_duplicates(make: Make) -> None:
-    """More of them than are compared at a time."""
+    """More of them than are read at a time."""
     num_keys = 70_000
     born = np.random.default_rng(0).permutation(num_keys)
-    indices, squared_distances = search(make, torch.ones(num_keys, 2), born, torch.zeros(1, 2), 7)
-    np.testing.assert_array_equal(indices[0], (-born).argsort()[:7])
-    assert squared_distances.tolist() == [[2.0] * 7]
+    indices, squared_distances = search(make, torch.ones(num_keys, 2), born, torch.tensor([[0.0, 0.0], [4.0, 1.0]]), 7)
+    np.testing.assert_array_equal(indices, [(-born).argsort()[:7]] * 2)
+    assert squared_distances.tolist() == [[2.0] * 7, [9.0] * 7]
 
 
 @EACH_INDEX
@@ -230,6 +230,18 @@ def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(make: M
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert_brute_force(make, keys, generator.permutation(500), queries, 7)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_a_limit_beyond_float32_finds_no_more_than_can_be_found() -> None:
+    """In bfloat16 the products of so many and so large numbers may be off by more than float32 can hold."""
+    keys = torch.zeros(3, 60_000)
+    keys[:, 0] = 4.9e17
+    index = build(NeighbourIndex, keys, np.arange(3), admitted=[0, 1])
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert index.search(keys[:1], 2)[0].tolist() == [[1, 0]]
     finally:
         torch.set_float32_matmul_precision("highest")
 

@@ -156,6 +156,35 @@ def test_what_is_no_number_is_not_found() -> None:
     assert projected.num_fallbacks == 1
 
 
+def test_a_place_that_held_no_number_is_not_found_once_it_is_gone() -> None:
+    """What is left of a key that was not a number must not make a candidate of the next, which is not admitted."""
+    keys = low_rank(4_096, 1e-3)
+    brute, projected = both(keys)
+    query, hidden = low_rank(1, 1e-3, seed=1), np.array([17])
+    for index in (brute, projected):
+        index.write(hidden, torch.full((1, 64), torch.nan))
+        index.admit(hidden)
+        index.search(query, 3)
+        index.write(hidden, query)
+        index.restore(index.keys.clone(), index.born.copy(), index.num_written, index.admitted.copy())  # fits anew
+    assert_same(brute, projected, query, 3)
+    assert 17 not in projected.search(query, 3)[0]
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, 1e20])
+@pytest.mark.parametrize("num_keys", [4_096, 4_000])  # whole blocks, and room to spare
+def test_a_query_that_is_no_number_does_not_find_what_cannot_be_found(num_keys: int, odd: float) -> None:
+    """Among so many queries that its own candidates, all there are, are no large share."""
+    brute, projected = both(low_rank(num_keys, 1e-3))
+    last = np.arange(num_keys - 10, num_keys)
+    for index in (brute, projected):
+        index.write(last, brute.keys[last].clone())
+    queries = low_rank(64, 1e-3, seed=1)
+    queries[5, 0] = odd
+    assert_same(brute, projected, queries, 3)
+    assert projected.search(queries, 3)[0].max() < num_keys - 10
+
+
 def test_a_key_whose_distance_from_the_mean_overflows_when_squared() -> None:
     keys = torch.tensor([[1e19, 0.0]] * 20 + [[-1e19, 0.0], [0.4e19, 1.45e19]])
     index = filled(ProjectedIndex(22, 2, CPU, largest_share=1.0), keys)

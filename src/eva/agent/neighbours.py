@@ -11,7 +11,7 @@ from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
-_CHUNK = 1 << 15  # rows looked at directly at a time: bounds the memory when everything is a duplicate, or new
+_CHUNK = 1 << 15  # keys read at a time: bounds the memory when all are candidates, or new
 
 
 class NeighbourIndex:
@@ -108,9 +108,9 @@ class NeighbourIndex:
         if (lengths < LONGEST).all():
             scores = self._score(queries)
             kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
-            if np.isfinite(kth).all():
-                near = scores <= self._on_device(self._limits(lengths, kth))
-                places, rows = near.nonzero().cpu().numpy().T
+            limits = self._on_device(self._limits(lengths, kth)).float()
+            if limits.isfinite().all():
+                places, rows = (scores <= limits).nonzero().cpu().numpy().T
                 return rows, places
         (found,) = self.admitted.nonzero()
         return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
@@ -122,7 +122,7 @@ class NeighbourIndex:
         return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
 
     def _limits(self, lengths: Floats, kth: Floats) -> Floats:
-        """Return the scores, (E,) float32, beyond which rounding cannot have kept a key out of the first k.
+        """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
         the subtraction adds a few u, the direct distance in float64 next to nothing, the limit's own rounding one u.
@@ -133,7 +133,7 @@ class NeighbourIndex:
             kth: The k-th smallest score of each, (E,).
         """
         relative = 1.01 * (self.keys.shape[1] + 9) * unit_roundoff()
-        limits: Floats = (kth + 2 * relative * lengths * lengths).astype(np.float32)
+        limits: Floats = kth + 2 * relative * lengths * lengths
         return limits
 
     def _squared_distances(self, queries: Floats, rows: Ints, places: Ints) -> Floats:
@@ -141,7 +141,7 @@ class NeighbourIndex:
         distances = np.empty(len(places))
         for first in range(0, len(places), _CHUNK):
             some = slice(first, first + _CHUNK)
-            differences = self.keys.index_select(0, self._on_device(places[some])).double().cpu().numpy()
+            differences = self.keys.index_select(0, self._on_device(places[some])).cpu().double().numpy()
             differences -= queries[rows[some]]
             np.square(differences, out=differences).sum(axis=1, out=distances[some])
         return distances

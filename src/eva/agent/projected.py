@@ -62,8 +62,9 @@ class ProjectedIndex(NeighbourIndex):
         num_directions = max(1, min(num_directions, key_size // 4))
         self._directions = torch.zeros(key_size, num_directions, dtype=torch.float64, device=device)
         num_blocks = -(-capacity // self._block_size)
-        self._sketches = torch.zeros(num_blocks, num_directions + 2, self._block_size, device=device)
-        self._sketches[:, -1] = torch.inf  # not to be found: like the room that is left in the last block
+        self._nothing = torch.zeros(num_directions + 2, device=device)  # the sketch of what is not to be found
+        self._nothing[-1] = torch.inf
+        self._sketches = self._nothing[:, None].repeat(num_blocks, 1, self._block_size)
         self._unsketched = np.zeros(capacity, np.bool_)  # places whose sketch is not up to date
         self._farthest = 0.0  # from the mean, of the keys sketched since it was fitted
         self._next_fit = 0  # due when so many keys have been written
@@ -121,13 +122,14 @@ class ProjectedIndex(NeighbourIndex):
         rows = np.arange(len(queries)).repeat(places.shape[1])
         distances = self._squared_distances(directly, rows, places.ravel()).reshape(places.shape)
         kth = np.sort(np.where(real, distances, np.inf), axis=1)[:, k - 1 : k]
-        limits = self._score_limits(sketches, torch.as_tensor(kth, device=sketches.device))
-        near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: what is no number may be near
-        hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
-        if len(hits) > self._largest_share * len(self.keys) * len(queries):
-            self.num_fallbacks += 1
-            return super()._candidates(queries, directly, k)
-        return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
+        limits = self._score_limits(sketches, self._on_device(kth))
+        if limits.isfinite().all():
+            near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: no number may be near
+            hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
+            if len(hits) <= self._largest_share * len(self.keys) * len(queries):
+                return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
+        self.num_fallbacks += 1
+        return super()._candidates(queries, directly, k)
 
     def _score_sketches(self, sketches: Tensor) -> Tensor:
         """Return the scores of all keys, (blocks, E, groups, keys), for the queries' sketches, (E, d + 2)."""
@@ -173,8 +175,8 @@ class ProjectedIndex(NeighbourIndex):
         (changed,) = self._unsketched.nonzero()
         self._unsketched[changed] = False
         found = self.admitted[changed]
-        indices, places = self._on_device(changed[~found]), changed[found]
-        self._sketches[indices // self._block_size, -1, indices % self._block_size] = torch.inf
+        gone, places = self._on_device(changed[~found]), changed[found]
+        self._sketches[gone // self._block_size, :, gone % self._block_size] = self._nothing
         farthest = self._mean.new_full((), self._farthest)  # on the device: nothing waits for it within the loop
         for first in range(0, len(places), _CHUNK):
             indices = self._on_device(places[first : first + _CHUNK])
