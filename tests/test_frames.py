@@ -170,7 +170,7 @@ def test_raw_frames_that_were_loaded_are_not_copied() -> None:
     frames = RawFrames(1, 5, FRAME, BYTES)
     loaded = np.ones((5, *FRAME), np.uint8)
     frames.set_state({"frames": loaded})
-    assert frames.fetch(np.array([0]))[0] is loaded
+    assert frames.fetch(np.array([0]))[0]() is loaded
     with pytest.raises(ValueError, match="could not broadcast"):
         frames.set_state({"frames": loaded[:4]})
 
@@ -198,8 +198,9 @@ def test_compression_is_without_loss(dtype: type) -> None:
     frames = CompressedFrames(1, len(shown), (84, 84), np.dtype(dtype), block_places=7)
     for place, frame in enumerate(shown):
         frames.write(np.array([place]), frame[None])
-    fetched, places = frames.fetch(np.arange(len(shown)))
-    np.testing.assert_array_equal(fetched[places], shown)
+    for num_read in (0, 1, len(shown)):
+        read, places = frames.fetch(np.arange(num_read))
+        np.testing.assert_array_equal(read()[places], shown[:num_read])
 
 
 def test_a_transition_takes_the_reading_of_five_frames() -> None:
@@ -209,8 +210,8 @@ def test_a_transition_takes_the_reading_of_five_frames() -> None:
     seen = np.empty((1, 4, *FRAME), np.uint8)
     store.find(np.array([1]))(seen)
     assert seen[0, :, 0, 0].tolist() == [0, 0, 0, 1]
-    frames, places = store._frames.fetch(store._stacks[[7, 8]])
-    assert frames[:, 0, 0].tolist() == [4, 5, 6, 7, 8]
+    read, places = store._frames.fetch(store._stacks[[7, 8]])
+    assert read()[:, 0, 0].tolist() == [4, 5, 6, 7, 8]
     assert places.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
@@ -227,15 +228,18 @@ def test_a_ring_that_is_overwritten_does_not_grow() -> None:
         assert sum(map(len, frames._blocks)) <= largest
 
 
-def test_frames_that_are_cut_short_are_refused() -> None:
+def test_frames_that_are_cut_short_or_damaged_are_refused() -> None:
     frames = CompressedFrames(1, 4, FRAME, BYTES, block_places=2)
     frames.write(np.array([0]), np.ones((1, *FRAME), np.uint8))
-    state = frames.get_state()
+    state = deepcopy(frames.get_state())
     with pytest.raises(ValueError, match="of another size"):
         frames.set_state({**state, "frames": state["frames"][:-1]})
     frames.set_state({**state, "frame_ends": 0 * state["frame_ends"]})
-    with pytest.raises(ValueError, match="1 frames were to be read, and 0 bytes were found"):
+    with pytest.raises(ValueError, match="1 of 1 frames to be read are missing"):
         frames.fetch(np.array([0]))
+    frames.set_state({**state, "frames": state["frames"] ^ 255})
+    with pytest.raises(ValueError, match="could not determine decompressed size"):
+        frames.fetch(np.array([0]))[0]()
 
 
 # --- Within an agent ----------------------------------------------------------------------------------------------

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import zstandard
+from numpy.typing import NDArray
 
 from eva.types import Ints, Observations, State
+
+Read = Callable[[], Observations]
+"""Returns frames; any thread can call it."""
 
 
 class RawFrames:
@@ -29,9 +34,9 @@ class RawFrames:
         """Store frames, (n, ...), each in the place that follows the last one taken in its lane, (n,)."""
         self._frames[places] = frames
 
-    def fetch(self, places: Ints) -> tuple[Observations, Ints]:
-        """Return an array of frames, and where in it those of `places` are: nothing is copied."""
-        return self._frames, places
+    def fetch(self, places: Ints) -> tuple[Read, Ints]:
+        """Return what returns an array of frames, and where in it those of `places` are: nothing is copied."""
+        return lambda: self._frames, places
 
     def get_state(self) -> State:
         """Return the frames; they can be read but not written to."""
@@ -75,7 +80,8 @@ class CompressedFrames:
         self._block_places = block_places
         self._blocks: list[bytes | bytearray] = [b""] * (num_lanes * num_blocks)
         self._ends = np.zeros(num_lanes * self.lane_places, np.uint32)  # of each frame in its block
-        self._room = np.empty((0, *shape), dtype)
+        self._shape = shape
+        self._dtype = dtype
         self._set_dictionary(b"")
 
     def write(self, places: Ints, frames: Observations) -> None:
@@ -91,23 +97,28 @@ class CompressedFrames:
             if index == self._block_places - 1:
                 self._blocks[block] = bytes(self._blocks[block])  # without the room to grow
 
-    def fetch(self, places: Ints) -> tuple[Observations, Ints]:
-        """Return an array of frames, and where in it those of `places` are; valid until the next call."""
+    def fetch(self, places: Ints) -> tuple[Read, Ints]:
+        """Return what decompresses an array of frames, and where in it those of `places` will be."""
         distinct, inverse = np.unique(places, return_inverse=True)
         blocks, indices = np.divmod(distinct, self._block_places)
+        starts, ends = np.where(indices == 0, 0, self._ends[distinct - 1]), self._ends[distinct]
         firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of those that lie side by side
         lasts = np.append(firsts, True)[1:]
-        starts = np.where(indices == 0, 0, self._ends[distinct - 1])[firsts]
-        ends = self._ends[distinct[lasts]]
-        runs = zip(blocks[firsts].tolist(), starts.tolist(), ends.tolist(), strict=True)
+        runs = zip(blocks[firsts].tolist(), starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         packed = b"".join([self._blocks[block][start:end] for block, start, end in runs])
-        if len(self._room) < len(distinct):
-            self._room = np.empty((len(distinct), *self._room.shape[1:]), self._room.dtype)
-        frames = self._room[: len(distinct)]
-        size = self._decompressor.stream_reader(packed, read_across_frames=True).readinto(frames)
-        if size != frames.nbytes:
-            raise ValueError(f"{len(distinct)} frames were to be read, and {size} bytes were found")
-        return frames, inverse.reshape(places.shape)
+        sizes = ends - starts
+        if not sizes.all():
+            raise ValueError(f"{np.count_nonzero(sizes == 0)} of {len(sizes)} frames to be read are missing")
+        segments = np.stack([sizes.cumsum() - sizes, sizes], axis=1).astype(np.uint64)
+        return lambda: self._decompress(packed, segments), inverse.reshape(places.shape)
+
+    def _decompress(self, packed: bytes, segments: NDArray[np.uint64]) -> Observations:
+        """Return the frames that lie at these offsets, with these sizes, (n, 2): one call, without the interpreter."""
+        if len(segments) == 0:  # which zstandard does not survive
+            return np.empty((0, *self._shape), self._dtype)
+        compressed = zstandard.BufferWithSegments(packed, segments.tobytes())
+        frames = b"".join(self._decompressor.multi_decompress_to_buffer(compressed))  # type: ignore[arg-type]
+        return np.frombuffer(frames, self._dtype).reshape(len(segments), *self._shape)
 
     def get_state(self) -> State:
         """Return the frames as they are: compressed, block after block."""

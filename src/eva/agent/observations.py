@@ -128,8 +128,8 @@ class StackedObservations:
         """Return what copies stacks; it costs least for bytes whose stacks are the last axis in memory."""
         stacks = self._stacks[slots].T.astype(np.int64)
         is_black = stacks == _BLACK
-        frames, places = self._frames.fetch(np.where(is_black, stacks[-1], stacks))
-        return lambda out: self._copy(frames, places, is_black, out)
+        read, places = self._frames.fetch(np.where(is_black, stacks[-1], stacks))
+        return lambda out: self._copy(read(), places, is_black, out)
 
     def _copy(self, frames: Observations, places: Ints, is_black: Bools, out: Observations) -> None:
         """Copy the frames in `places`, (S, n), into stacks, (n, S, ...)."""
