@@ -11,6 +11,7 @@ from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
+_LARGEST = float(np.finfo(np.float32).max)
 _CHUNK = 1 << 15  # keys read at a time: bounds the memory when all are candidates, or new
 
 
@@ -108,9 +109,10 @@ class NeighbourIndex:
         if (lengths < LONGEST).all():
             scores = self._score(queries)
             kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
-            limits = self._on_device(self._limits(lengths, kth)).float()
-            if limits.isfinite().all():
-                places, rows = (scores <= limits).nonzero().cpu().numpy().T
+            limits = self._limits(lengths, kth)
+            if (limits < _LARGEST).all():
+                near = scores <= self._on_device(limits.astype(np.float32))
+                places, rows = near.nonzero().cpu().numpy().T
                 return rows, places
         (found,) = self.admitted.nonzero()
         return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
@@ -148,6 +150,8 @@ class NeighbourIndex:
 
     def _refresh(self) -> None:
         """Bring the norms of the keys that changed up to date."""
+        if not self._stale.any():
+            return
         (stale,) = self._stale.nonzero()
         self._stale[stale] = False
         for first in range(0, len(stale), _CHUNK):

@@ -99,4 +99,5 @@ class ValueBuffer:
             return None
         n = k if num_told is None else num_told
         entries, squared_distances = self.index.search(embeddings, min(max(k, n), len(self)))
-        return Recall(self.values[entries[:, :k]].mean(axis=1), entries[:, :n], squared_distances[:, :n])
+        q_np = self.values[entries[:, :k]].sum(axis=1) / k
+        return Recall(q_np, entries[:, :n], squared_distances[:, :n])
