@@ -69,6 +69,7 @@ def memory(game: str, kind: str) -> tuple[int, int, float]:
 
 def reading(game: str) -> dict[str, float]:
     """Return the time that a batch takes from each kind of memory."""
+    np.ones(1 << 24, np.uint8)  # as after an update's temporaries, the C library keeps what is freed from now on
     frames, starts = play(game)
     generator = np.random.default_rng(0)
     replays = {kind: empty(kind, NUM_FRAMES) for kind in KINDS}
