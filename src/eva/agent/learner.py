@@ -52,7 +52,7 @@ class Learner:
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
         self._double = double
-        self._room = torch.empty(0)
+        self._room = torch.empty(0)  # where bytes become floats
 
     def get_state(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""

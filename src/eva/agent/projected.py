@@ -27,7 +27,8 @@ class ProjectedIndex(NeighbourIndex):
     Without |p|^2 the right side is the product of two short vectors: the key's sketch (P^T c, |c'|, |c|^2), which is
     stored, and (-2 P^T p, -2 |p'|, 1). This score proposes k keys and some more. Their distances are taken directly;
     the k-th of these, r, is at least that of the k-th neighbour. So the neighbours are among the keys with a score of
-    at most r^2 - |p|^2, rounding counted: these are compared directly. Where they are too many, brute force takes over.
+    at most r^2 - |p|^2, rounding counted: these are compared directly. Where they are too many, or that is no number,
+    brute force takes over.
 
     The directions are fitted anew when the number of keys ever written has doubled, or grown by N / 4. Whenever that
     happens, and whatever is written in between, changes the number of candidates but no answer.
