@@ -112,7 +112,7 @@ class NeighbourIndex:
             limits = self._limits(lengths, kth)
             if (limits < _LARGEST).all():
                 near = scores <= self._on_device(limits.astype(np.float32))
-                places, rows = near.nonzero().cpu().numpy().T
+                places, rows = near.cpu().numpy().nonzero()
                 return rows, places
         (found,) = self.admitted.nonzero()
         return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
