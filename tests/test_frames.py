@@ -14,7 +14,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from torch import Tensor
 
 import eva.machine
 from eva.agent.eva import EVAAgent
@@ -105,17 +104,12 @@ class StackCase:
         assert replay.observations_at(np.array(list(shown), np.int64)).tolist() == list(shown.values())
         complete = np.flatnonzero(replay.complete)
         batch = replay.batch(complete)
-        assert _as_bytes(batch.observations) == [shown[slot] for slot in complete.tolist()]
+        assert batch.observations.dtype == batch.next_observations.dtype == torch.uint8
+        assert batch.observations.tolist() == [shown[slot] for slot in complete.tolist()]
         lane_capacity = self.life.lane_capacity
         following = complete // lane_capacity * lane_capacity + (complete + 1) % lane_capacity
-        successors = zip(following.tolist(), batch.discounts.tolist(), _as_bytes(batch.next_observations), strict=True)
+        successors = zip(following.tolist(), batch.discounts.tolist(), batch.next_observations.tolist(), strict=True)
         assert all(stack == shown[slot] for slot, discount, stack in successors if discount > 0)
-
-
-def _as_bytes(observations: Tensor) -> list[Any]:
-    """Return the bytes that the network's floats were made of."""
-    assert torch.equal(observations.byte().float(), observations)
-    return observations.byte().tolist()
 
 
 kinds = st.one_of(

@@ -11,7 +11,7 @@ from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
-_LARGEST = float(np.finfo(np.float32).max)  # score
+_LARGEST = float(np.finfo(np.float32).max)  # beyond it, scores cannot be compared with a limit
 _CHUNK = 1 << 15  # keys read at a time: bounds the memory when all are candidates, or new
 
 
