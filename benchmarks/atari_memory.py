@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.build import build_agent, build_environment
 from eva.presets import preset
 from eva.types import StepOutcome, VectorEnvironment

@@ -21,9 +21,9 @@ from torch.nn import functional
 from benchmarks.atari_memory import pong
 from benchmarks.step_parts import as_input, plain_update
 from benchmarks.waiting import as_in_the_command_line
-from eva.agent.eva import EVAAgent
-from eva.experiments.alternating import microseconds_by_round
+from eva.agent.agent import EVAAgent
 from eva.runs.loop import interact
+from eva.timing.alternating import microseconds_by_round
 from eva.types import VectorEnvironment
 
 ROUNDS, STEPS_PER_ROUND = 25, 20  # of a plan every 20 steps, one in each round

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eva.experiments.full_memory import fill
 from eva.presets import preset
-from eva.runs.checkpoint import Checkpoint, CheckpointStore, load
+from eva.runs.checkpoint.state import pack
+from eva.runs.checkpoint.store import Checkpoint, CheckpointStore, load
 from eva.runs.loop import Training
-from eva.runs.state import pack
+from eva.timing.full_memory import fill
 
 ROUNDS = 5
 FRAMES = 100_000

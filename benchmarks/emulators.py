@@ -10,8 +10,8 @@ from ale_py.env import AtariEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from eva.envs.atari import AtariGame, VectorAtari
-from eva.experiments.alternating import microseconds
 from eva.games import GAME_SETS
+from eva.timing.alternating import microseconds
 
 NUM_ENVIRONMENTS, ROUNDS, REPEATS = 4, 15, 50
 

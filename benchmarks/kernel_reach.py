@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.agent.kbrl import squared_distances
 from eva.agent.planner import Plans
 from eva.config import Config, EVAConfig
-from eva.experiments.kernel_width import BANDWIDTH
+from eva.experiments.paper.kernel_width import BANDWIDTH
 from eva.runs.loading import load_run
 from eva.types import Bools
 from eva.variants import planner

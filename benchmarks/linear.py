@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from benchmarks.waiting import as_in_the_command_line
 from eva.agent.linear import linear
-from eva.experiments.alternating import microseconds_by_round
+from eva.timing.alternating import microseconds_by_round
 
 ROUNDS, REPEATS = 25, 50
 NUM_INPUTS, NUM_OUTPUTS = 1568, 256

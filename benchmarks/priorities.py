@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from eva.agent.exploration import LinearSchedule
-from eva.agent.observations import WholeObservations
-from eva.agent.priorities import Priorities
-from eva.agent.replay import STEP, ReplayBuffer
-from eva.experiments.alternating import microseconds
+from eva.agent.memory.observations import WholeObservations
+from eva.agent.memory.priorities import Priorities
+from eva.agent.memory.replay import STEP, ReplayBuffer
+from eva.timing.alternating import microseconds
 
 SIZES = (50_000, 500_000)
 BATCH_SIZE = 48

@@ -18,10 +18,10 @@ import torch
 
 from benchmarks.atari_memory import pong
 from eva.presets import preset
-from eva.runs.checkpoint import Checkpoint, CheckpointStore
+from eva.runs.checkpoint.state import pack
+from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.loop import interact
-from eva.runs.needs import need
-from eva.runs.state import pack
+from eva.runs.sweep.resources import need
 
 WARM_UP_STEPS, TIMED_STEPS = 100, 1_000
 

@@ -18,10 +18,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from eva.agent.neighbours import NeighbourIndex
-from eva.agent.projected import ProjectedIndex
-from eva.agent.replay import EMPTY
-from eva.experiments.alternating import microseconds
+from eva.agent.memory.neighbours import NeighbourIndex
+from eva.agent.memory.projected import ProjectedIndex
+from eva.agent.memory.replay import EMPTY
+from eva.timing.alternating import microseconds
 from eva.types import Ints
 
 SIZES = (50_000, 100_000, 250_000, 500_000)

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.search import CPU, filled
-from eva.agent.projected import ProjectedIndex
-from eva.agent.replay import EMPTY
+from eva.agent.memory.projected import ProjectedIndex
+from eva.agent.memory.replay import EMPTY
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "eva" / "data" / "maze_spectrum.json"
 K, NUM_QUERIES = 10, 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from eva.cli import WAITING
+from eva.cli.main import WAITING
 
 
 def as_in_the_command_line(module: str) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from eva.experiments.catalogue import EXPERIMENTS
-from eva.experiments.page import all_claims
+from eva.experiments.framework.page import all_claims
 
 TARGET = Path(__file__).with_name("results.md")
 RESULTS = Path(__file__).parents[1] / "results"

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from eva.inspect.page import inspect_run
-from tests.browser import chromium
+from tests.helpers.browser import chromium
 
 TARGET = Path(__file__).with_name("images")
 SCHEMES = {"maze": "light", "pong": "dark"}

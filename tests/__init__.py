@@ -1,1 +1,1 @@
-"""Tests of the package; `tests.reference` holds the oracles."""
+"""Tests of the package; `tests.helpers.reference` holds the oracles."""

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eva.experiments import choices
+from eva.experiments.beyond import choices
+from eva.experiments.beyond.choices import CHOICES, DEFAULT, SHARED
+from eva.experiments.beyond.generality import PLACES
 from eva.experiments.catalogue import EXPERIMENTS, experiment
-from eva.experiments.choice_speeds import measure_speeds
-from eva.experiments.choices import CHOICES, DEFAULT, SHARED
-from eva.experiments.common import DOUBLE_DQN, DQN, PRIORITISED
-from eva.experiments.definition import Arm, jobs_of
-from eva.experiments.generality import PLACES
-from eva.experiments.page import all_claims
-from eva.experiments.rules import are_all_below, effect
+from eva.experiments.framework.common import DOUBLE_DQN, DQN, PRIORITISED
+from eva.experiments.framework.definition import Arm, jobs_of
+from eva.experiments.framework.judge import are_all_below, effect
+from eva.experiments.framework.page import all_claims
 from eva.report.measures import Estimate, difference
-from eva.runs.jobs import Job
+from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
-from tests.synthetic import Learned
+from eva.timing.choice_speeds import measure_speeds
+from tests.helpers.synthetic import Learned
 from tests.test_judging import judged, verdicts, weight
 
 pytestmark = pytest.mark.usefixtures("_numbers_only")

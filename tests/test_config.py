@@ -12,7 +12,7 @@ import pytest
 from eva.config import Config, EVAConfig, LearnerConfig, NetworkConfig
 from eva.errors import UserError
 from eva.presets import DESCRIPTIONS, for_environment, preset
-from eva.runs.records import default_directory
+from eva.runs.record.directory import default_directory
 from eva.schema import flatten, from_dict, to_dict
 
 

@@ -17,19 +17,19 @@ from typing import Any
 
 import pytest
 
-import eva.experiments.command
+import eva.experiments.framework.command
 import eva.inspect.page
 import eva.report.pages
 import eva.runs.evaluate
 import eva.runs.loop
-import eva.runs.plan
-import eva.runs.roll
-from eva.cli import main
+import eva.runs.sweep.cost
+import eva.runs.sweep.manifest
+from eva.cli.main import main
 from eva.config import Config
 from eva.experiments.catalogue import EXPERIMENTS
-from eva.experiments.evidence import Evidence
-from eva.experiments.page import contents
-from eva.experiments.records import Records
+from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.page import contents
+from eva.experiments.framework.records import Records
 from eva.schema import flatten, from_dict
 
 ROOT = Path(__file__).parents[1]
@@ -196,7 +196,7 @@ def test_commands_of_the_guides_parse(document: Path, tmp_path: Path, monkeypatc
         monkeypatch.delenv(name, raising=False)
     inspected = SimpleNamespace(summary="", html="")
     monkeypatch.setattr(eva.inspect.page, "inspect_run", lambda *_, **__: done.append("inspect") or inspected)
-    monkeypatch.setattr(eva.experiments.command, "run_experiment", lambda *_: done.append("experiment") or "")
+    monkeypatch.setattr(eva.experiments.framework.command, "run_experiment", lambda *_: done.append("experiment") or "")
     for name in ("roll.conduct", "roll.status", "plan.plan"):
         monkeypatch.setattr(f"eva.runs.{name}", lambda *_: done.append("sweep") or "")
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eva.agent.adjuster import EphemeralValueAdjuster
-    from eva.agent.eva import EVAAgent
+    from eva.agent.agent import EVAAgent
     from eva.build import build_agent, build_environment, make_adjuster
     from eva.config import Config, EVAConfig
     from eva.errors import UserError
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "eva.agent.adjuster": ["EphemeralValueAdjuster"],
-    "eva.agent.eva": ["EVAAgent"],
+    "eva.agent.agent": ["EVAAgent"],
     "eva.build": ["build_agent", "build_environment", "make_adjuster"],
     "eva.config": ["Config", "EVAConfig"],
     "eva.errors": ["UserError"],

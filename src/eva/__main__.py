@@ -2,6 +2,6 @@
 
 import sys
 
-from eva.cli import main
+from eva.cli.main import main
 
 sys.exit(main())

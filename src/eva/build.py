@@ -13,16 +13,16 @@ import torch
 from torch import Tensor
 
 from eva.agent.adjuster import EphemeralValueAdjuster
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
+from eva.agent.memory.priorities import Priorities
+from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.network import QNetwork, convolved_size, image_shape
-from eva.agent.priorities import Priorities
-from eva.agent.replay import ReplayBuffer
 from eva.agent.value_buffer import ValueBuffer
 from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
-from eva.envs.layout import resolved
 from eva.envs.maze import VectorCoinMaze
+from eva.envs.maze_layout import resolved
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
 from eva.games import game_name

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from eva.agent.device import to_device
-from eva.agent.frames import CompressedFrames, RawFrames
 from eva.agent.kbrl import kernel_based_rl
-from eva.agent.neighbours import NeighbourIndex
-from eva.agent.observations import ObservationStore, StackedObservations, WholeObservations
+from eva.agent.memory.frames import CompressedFrames, RawFrames
+from eva.agent.memory.neighbours import NeighbourIndex
+from eva.agent.memory.observations import ObservationStore, StackedObservations, WholeObservations
+from eva.agent.memory.priorities import Priorities
+from eva.agent.memory.projected import ProjectedIndex
+from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.planner import Evaluate, Planner, Trace
-from eva.agent.priorities import Priorities
-from eva.agent.projected import ProjectedIndex
-from eva.agent.replay import ReplayBuffer
+from eva.agent.tensors import to_device
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig, ReplayConfig
 from eva.types import EnvironmentSpec, Floats, Ints, Trajectories

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eva.agent.device import to_device
+from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.planner import Planner, Plans
-from eva.agent.replay import ReplayBuffer
+from eva.agent.tensors import to_device
 from eva.agent.value_buffer import Recall, ValueBuffer
 from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTrajectory, State, Trajectories
 

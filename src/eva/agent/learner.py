@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from eva.agent.adam import Adam
 from eva.agent.exploration import LinearSchedule
 from eva.agent.network import QNetwork
+from eva.agent.optimisers import Adam
 from eva.types import Batch, State, Update
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eva.agent.replay import ReplayBuffer
+from eva.agent.memory.replay import ReplayBuffer
 from eva.types import Bools, Floats, Ints, Trajectories
 
 Trace = Callable[[Trajectories, Floats, Floats], Floats]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.neighbours import NeighbourIndex
+from eva.agent.memory.neighbours import NeighbourIndex
 from eva.types import Floats, Ints, State
 
 

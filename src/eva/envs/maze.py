@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from eva.envs.layout import MOVE_NAMES, MOVES, MazeLayout
-from eva.envs.mazes import Mazes
+from eva.envs.maze_dynamics import Mazes
+from eva.envs.maze_layout import MOVE_NAMES, MOVES, MazeLayout
 from eva.errors import UserError
 from eva.ids import MAZE_ID
 from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from eva.errors import UserError, nearest_name
-from eva.experiments import (
+from eva.experiments.beyond import baselines, cartpole, generality, memory_choices, pong, sb3_maze, scaling
+from eva.experiments.framework.definition import Experiment
+from eva.experiments.paper import (
     atari,
-    baselines,
-    cartpole,
     consolidation,
-    generality,
     kernel_width,
     maze_learning,
     maze_single_episode,
     maze_tuning,
-    memory_choices,
-    pong,
-    sb3_maze,
-    scaling,
     trace_computations,
 )
-from eva.experiments.definition import Experiment
 
 _ALL = (
     maze_tuning.EXPERIMENT,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.config import Config
 from eva.runs.evaluate import stage
 from eva.types import EnvironmentSpec, Explanation, Floats, Observations

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.config import Config
 from eva.errors import UserError
 from eva.files import refusing_kindly, write_whole
@@ -23,9 +23,9 @@ from eva.inspect.memories import Memories, floats, integers
 from eva.inspect.pictures import painter, sheets, thumbnails
 from eva.inspect.plane import fit_plane, sample_slots
 from eva.report.style import COLOURS, STYLE, facts
-from eva.runs.jobs import EPSILON
 from eva.runs.loading import load_run
-from eva.runs.names import INSPECTOR_PAGE
+from eva.runs.record.columns import INSPECTOR_PAGE
+from eva.runs.sweep.jobs import EPSILON
 from eva.schema import flatten
 from eva.types import Floats
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eva.agent.replay import ReplayBuffer
+from eva.agent.memory.replay import ReplayBuffer
 from eva.types import Floats, Ints
 
 MAX_POINTS = 2_000

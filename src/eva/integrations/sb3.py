@@ -18,7 +18,7 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.build import build_adjuster, make_adjuster, weight_schedule
 from eva.config import EVAConfig
 from eva.errors import UserError
-from eva.runs.state import pack, unpack
+from eva.runs.checkpoint.state import pack, unpack
 from eva.types import Bools, Floats, Ints, Observations, State
 
 try:

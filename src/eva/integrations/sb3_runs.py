@@ -12,19 +12,19 @@ from typing import TextIO
 import numpy as np
 import torch
 
-from eva.agent.device import name_of
+from eva.agent.tensors import name_of
 from eva.build import resolve, resolve_device
 from eva.config import Config, EnvironmentConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
 from eva.integrations.sb3 import DQN, EVADQN, BaseCallback, Logger
 from eva.integrations.sb3_network import policy_arguments
-from eva.runs.display import Display
-from eva.runs.episodes import EpisodeTracker
-from eva.runs.provenance import command, provenance
-from eva.runs.records import RunDirectory, with_threads
+from eva.runs.record.directory import RunDirectory, with_threads
+from eva.runs.record.display import Display
+from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.record.provenance import command, provenance
+from eva.runs.record.safe_stream import unfailing
 from eva.runs.stopping import StoppedError, StopRequest
-from eva.runs.streams import unfailing
 from eva.schema import flatten
 from eva.types import StepOutcome
 

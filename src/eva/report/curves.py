@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from eva.config import NOT_IDENTITY, MazeConfig
-from eva.envs.layout import load_layout, optimal_return
-from eva.envs.mazes import random_return
+from eva.envs.maze_dynamics import random_return
+from eva.envs.maze_layout import load_layout, optimal_return
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.report.aggregate import FloatArray, mean_interval
 from eva.report.reading import RunRecord
+from eva.report.statistics import FloatArray, mean_interval
 
 GRID_POINTS = 200
 WINDOW_SHARE = 0.05  # of a run's planned transitions: the trailing window of a curve

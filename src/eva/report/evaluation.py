@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eva.report.aggregate import FloatArray, mean_interval
+from eva.report.statistics import FloatArray, mean_interval
 
 Played = tuple[float, FloatArray, float | None]
 """A weight, the return of each episode, and the share of decisions that EVA changed."""

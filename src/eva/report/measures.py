@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eva.report.aggregate import CONFIDENCE, FloatArray, interval, resample, resampled_means
 from eva.report.curves import FINAL_SHARE, WINDOW_SHARE, Task, Variant, curve, final_return
+from eva.report.statistics import CONFIDENCE, FloatArray, interval, resample, resampled_means
 
 
 @dataclass(frozen=True)

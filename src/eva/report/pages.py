@@ -30,7 +30,7 @@ from eva.report.curves import (
 from eva.report.reading import RunRecord, find_runs
 from eva.report.style import COLOURS, NUM_COLOURS, STYLE, facts
 from eva.report.verdict import caveats, number, verdict
-from eva.runs.names import INSPECTOR_PAGE
+from eva.runs.record.columns import INSPECTOR_PAGE
 
 
 @dataclass(frozen=True)

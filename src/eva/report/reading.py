@@ -13,8 +13,8 @@ import numpy as np
 
 from eva.errors import UserError
 from eva.files import packed, read_either
-from eva.report.aggregate import FloatArray
-from eva.runs.names import EPISODE_COLUMNS
+from eva.report.statistics import FloatArray
+from eva.runs.record.columns import EPISODE_COLUMNS
 
 REMEDY = "leave this run out, or remove its directory and train it again."
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.build import build_environment, build_player
 from eva.config import Config
 from eva.errors import UserError
-from eva.runs.episodes import EpisodeTracker
-from eva.runs.jobs import EPSILON
 from eva.runs.loading import load_run
+from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.sweep.jobs import EPSILON
 from eva.types import Ints, VectorEnvironment
 
 

@@ -9,11 +9,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from eva.agent.eva import EVAAgent
+from eva.agent.agent import EVAAgent
 from eva.build import build_agent, environment_spec
 from eva.config import Config, Device, read_config
 from eva.errors import UserError
-from eva.runs.status import read_status
+from eva.runs.record.status import read_status
 
 _REMEDY = "restore it, or train the run again with --restart"
 

@@ -11,21 +11,21 @@ from typing import TextIO
 
 import torch
 
-from eva.agent.device import name_of
-from eva.agent.eva import DivergedError, EVAAgent
+from eva.agent.agent import DivergedError, EVAAgent
+from eva.agent.tensors import name_of
 from eva.build import build_agent, build_environment, resolve
 from eva.config import Config
 from eva.errors import UserError
 from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
-from eva.runs.display import Display
-from eva.runs.episodes import EpisodeTracker
-from eva.runs.provenance import command, provenance
-from eva.runs.records import RunDirectory, with_threads
-from eva.runs.safety import Safety
-from eva.runs.status import read_status
+from eva.runs.checkpoint.policy import Safety
+from eva.runs.record.directory import RunDirectory, with_threads
+from eva.runs.record.display import Display
+from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.record.provenance import command, provenance
+from eva.runs.record.safe_stream import unfailing
+from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError, StopRequest
-from eva.runs.streams import unfailing
 from eva.types import Observations, State, StepOutcome, VectorEnvironment
 
 

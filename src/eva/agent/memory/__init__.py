@@ -1,0 +1,1 @@
+"""The replay memory: what is stored, how it is searched and sampled."""

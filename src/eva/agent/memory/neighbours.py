@@ -1,0 +1,173 @@
+"""Exact nearest neighbours under the Euclidean distance, ties newest first."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.tensors import to_device
+from eva.types import Bools, Floats, Ints, State
+
+_UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
+SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
+_LARGEST = float(np.finfo(np.float32).max)  # beyond it, scores cannot be compared with a limit
+_CHUNK = 1 << 15  # keys read at a time: bounds the memory when all are candidates, or new
+
+
+class NeighbourIndex:
+    """A table of keys that is overwritten in place and searched exactly.
+
+    Keys live on the device; what only orders them lives on the host. Writing is done every step and searching seldom,
+    so norms are brought up to date when a search needs them.
+
+    Args:
+        capacity: N, places in the table.
+        key_size: D.
+        device: Where keys live and queries come from.
+    """
+
+    BYTES_PER_SKETCH = 0  # of what is kept of each key besides
+
+    def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
+        self.keys = torch.zeros(capacity, key_size, device=device)
+        self.born = np.full(capacity, -1)  # the larger the newer
+        self.admitted = np.zeros(capacity, np.bool_)  # those that can be found
+        self.num_written = 0
+        self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
+        self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
+        self._longest = SHORTEST  # the length of the longest key so far
+        self._scores = torch.empty(capacity, 0, device=device)
+
+    def write(self, places: Ints, keys: Tensor) -> None:
+        """Put n keys at n places, the last one the newest; they cannot be found yet."""
+        self.keys.index_copy_(0, self._on_device(places), keys)
+        self.born[places] = np.arange(self.num_written, self.num_written + len(places))
+        self.num_written += len(places)
+        self.admitted[places] = False
+        self._stale[places] = True
+
+    def admit(self, places: Ints) -> None:
+        """Let the keys at these places be found from now on."""
+        self.admitted[places] = True
+        self._stale[places] = True
+
+    def restore(self, keys: Tensor | Floats, born: Ints, num_written: int, admitted: Bools) -> None:
+        """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
+        self.keys.copy_(torch.as_tensor(keys))
+        np.copyto(self.born, born)
+        np.copyto(self.admitted, admitted)
+        self.num_written = num_written
+        self._stale.fill(True)
+
+    def get_search_state(self) -> State:
+        """Return what later searches depend on besides the keys: nothing."""
+        return {}
+
+    def set_search_state(self, state: State) -> None:
+        """Continue with what `get_search_state` returned, after `restore`."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return what there is to tell of the searches: nothing."""
+        return {}
+
+    def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
+        """Find the k keys closest to each query: among the candidates, by directly subtracted distance in float64.
+
+        Of keys at the same distance the newest comes first. The answer is brute force's, always.
+
+        Args:
+            queries: (E, D) float32.
+            k: How many; at least so many keys must be there to be found.
+
+        Returns:
+            Places and squared distances (float64), nearest first, (E, k) each.
+        """
+        if k == 0:
+            return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
+        directly = queries.cpu().numpy().astype(np.float64)
+        rows, places = self._candidates(queries, directly, k)
+        distances = self._squared_distances(directly, rows, places)
+        order = np.lexsort((-self.born[places], distances, rows))
+        firsts = rows[order].searchsorted(np.arange(len(queries)))
+        nearest = order[firsts[:, None] + np.arange(k)]
+        return places[nearest], distances[nearest]
+
+    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return which keys may be among the k nearest of which query: rows of queries and places, (n,) each.
+
+        `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates. So candidates are
+        all keys that rounding could have kept out of the first k; all there are, if these products are no numbers.
+
+        Args:
+            queries: (E, D).
+            directly: The same, on the host and in float64.
+            k: How many are sought.
+        """
+        self._refresh()
+        lengths = self._longest + np.sqrt(np.square(directly).sum(axis=1))
+        if (lengths < LONGEST).all():
+            scores = self._score(queries)
+            kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
+            limits = self._limits(lengths, kth)
+            if (limits < _LARGEST).all():
+                near = scores <= self._on_device(limits.astype(np.float32))
+                places, rows = near.cpu().numpy().nonzero()
+                return rows, places
+        (found,) = self.admitted.nonzero()
+        return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
+
+    def _score(self, queries: Tensor) -> Tensor:
+        """Return the squared distances of all keys, less |q|^2, (N, E); the product (E, N) takes far longer."""
+        if self._scores.shape[1] != len(queries):
+            self._scores = self._norms.new_empty(len(self._norms), len(queries))
+        return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
+
+    def _limits(self, lengths: Floats, kth: Floats) -> Floats:
+        """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
+
+        A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
+        the subtraction adds a few u, the direct distance in float64 next to nothing, the limit's own rounding one u.
+        So (D + 9) u (|x| + |q|)^2 is more than each score is off by.
+
+        Args:
+            lengths: |x| + |q| for the longest key, (E,).
+            kth: The k-th smallest score of each, (E,).
+        """
+        relative = 1.01 * (self.keys.shape[1] + 9) * unit_roundoff()
+        limits: Floats = kth + 2 * relative * lengths * lengths
+        return limits
+
+    def _squared_distances(self, queries: Floats, rows: Ints, places: Ints) -> Floats:
+        """Return the squared distance from each query, by its row, to the key at each place, (n,), in float64."""
+        distances = np.empty(len(places))
+        for first in range(0, len(places), _CHUNK):
+            some = slice(first, first + _CHUNK)
+            differences = self.keys.index_select(0, self._on_device(places[some])).cpu().double().numpy()
+            differences -= queries[rows[some]]
+            np.square(differences, out=differences).sum(axis=1, out=distances[some])
+        return distances
+
+    def _refresh(self) -> None:
+        """Bring the norms of the keys that changed up to date."""
+        if not self._stale.any():
+            return
+        (stale,) = self._stale.nonzero()
+        self._stale[stale] = False
+        for first in range(0, len(stale), _CHUNK):
+            places = stale[first : first + _CHUNK]
+            indices = self._on_device(places)
+            lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
+            self._norms[indices] = torch.where(self._on_device(self.admitted[places]), lengths.square(), torch.inf)
+            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # one that is no number hides none
+
+    def _on_device(self, array: Ints | Bools | Floats) -> Tensor:
+        return to_device(array, self.keys.device)
+
+
+def unit_roundoff() -> float:
+    """Return the unit roundoff u of a product in the precision that torch was asked for."""
+    try:
+        return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
+    except RuntimeError:  # it was asked backend by backend (torch.backends.*.fp32_precision), and cannot tell
+        return max(_UNIT_ROUNDOFFS.values())

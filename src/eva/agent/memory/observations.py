@@ -1,0 +1,182 @@
+"""The observations of the replay buffer: kept whole, or as frames that are stored once and stacked again when read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from eva.agent.memory.frames import CompressedFrames, RawFrames
+from eva.types import Bools, Ints, Observations, State
+
+Copy = Callable[[Observations], object]
+_BLACK = -1  # the place of a frame that is 0 everywhere
+
+
+class ObservationStore(Protocol):
+    """The observations of a replay buffer's slots."""
+
+    shape: tuple[int, ...]  # of one observation
+    dtype: np.dtype[Any]
+    memory_format: torch.memory_format  # how the network likes them to lie in memory
+
+    def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
+        """Store an observation in the next slot of each of some lanes.
+
+        Args:
+            slots: (n,)
+            observations: (n, ...)
+            starts: Where an episode begins, (n,).
+        """
+        ...
+
+    def find(self, slots: Ints) -> Copy:
+        """Find the observations of `slots`, (n,); valid until the next call, or until observations are written.
+
+        Returns what copies them into an array, (n, ...), of `dtype`: the longer part of reading, which any thread can
+        do beside one that holds the interpreter.
+        """
+        ...
+
+    def get_state(self) -> State:
+        """Return all observations: arrays by name."""
+        ...
+
+    def set_state(self, state: State) -> None:
+        """Remember what `get_state` returned, found among other names."""
+        ...
+
+
+class WholeObservations:
+    """Observations as they come."""
+
+    memory_format = torch.contiguous_format
+
+    def __init__(self, num_slots: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self._observations = np.zeros((num_slots, *shape), dtype)
+
+    def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
+        """Store observations; it does not matter where episodes begin."""
+        self._observations[slots] = observations
+
+    def find(self, slots: Ints) -> Copy:
+        """Return what copies observations into an array in C order."""
+        return lambda out: np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would copy twice
+
+    def get_state(self) -> State:
+        """Return the observations, (N, ...)."""
+        return {"observations": self._observations}
+
+    def set_state(self, state: State) -> None:
+        """Remember them, if any are kept."""
+        if self._observations.size:
+            np.copyto(self._observations, state["observations"])
+
+
+class StackedObservations:
+    """Observations that are the last frames of their episode, stacked along the first axis, oldest first (P70).
+
+    Of each observation only the newest frame is stored. A slot notes the places of its whole stack: its own frame's,
+    and before it those of the slot before it, less the oldest. Where an episode begins, the older frames are black or
+    the first one again, as the environment shows them. A lane has more places than slots, by the older frames of a
+    stack, so that every slot's stack is whole.
+
+    Args:
+        num_environments: E, the number of lanes.
+        lane_capacity: Slots of each lane.
+        shape: Of one observation: frames, then the shape of a frame.
+        dtype: Of a frame.
+        make_frames: RawFrames or CompressedFrames.
+    """
+
+    def __init__(
+        self,
+        num_environments: int,
+        lane_capacity: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        make_frames: Callable[[int, int, tuple[int, ...], np.dtype[Any]], RawFrames | CompressedFrames],
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.memory_format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
+        num_stacked, *frame_shape = shape
+        self._lane_capacity = lane_capacity
+        self._frames = make_frames(num_environments, lane_capacity + num_stacked - 1, tuple(frame_shape), dtype)
+        lane_ends = self._frames.lane_places * np.arange(1, num_environments + 1)
+        self._stacks = np.empty((num_environments * lane_capacity, num_stacked), np.int32)
+        self._stacks[:] = np.repeat(lane_ends - 1, lane_capacity)[:, None]  # so that the first frame takes place 0
+        self._room = np.empty((0, *frame_shape), dtype)  # for reading
+
+    def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
+        """Store the newest frames of observations."""
+        lanes, indices = np.divmod(slots, self._lane_capacity)
+        previous = self._stacks[lanes * self._lane_capacity + (indices - 1) % self._lane_capacity]
+        places = lanes * self._frames.lane_places + (previous[:, -1] + 1) % self._frames.lane_places
+        self._stacks[slots, :-1] = previous[:, 1:]
+        self._stacks[slots, -1] = places
+        for i in starts.nonzero()[0]:
+            self._stacks[slots[i], :-1] = _place_before(places[i], observations[i])
+        self._frames.write(places, observations[:, -1])
+
+    def find(self, slots: Ints) -> Copy:
+        """Return what copies stacks; it costs least for bytes whose stacks are the last axis in memory."""
+        stacks = self._stacks[slots].T.astype(np.int64)
+        is_black = stacks == _BLACK
+        read, places = self._frames.fetch(np.where(is_black, stacks[-1], stacks))
+        return lambda out: self._copy(read(), places, is_black, out)
+
+    def _copy(self, frames: Observations, places: Ints, is_black: Bools, out: Observations) -> None:
+        """Copy the frames in `places`, (S, n), into stacks, (n, S, ...)."""
+        if places.size > len(self._room):
+            self._room = np.empty((places.size, *self.shape[1:]), self.dtype)
+        planes = self._room[: places.size].reshape(*places.shape, *self.shape[1:])
+        np.take(frames, places, axis=0, out=planes, mode="clip")
+        planes[is_black] = 0
+        _stack(planes, out)
+
+    def get_state(self) -> State:
+        """Return frames and stacks."""
+        return {**self._frames.get_state(), "stacks": self._stacks}
+
+    def set_state(self, state: State) -> None:
+        """Remember them."""
+        self._frames.set_state(state)
+        np.copyto(self._stacks, state["stacks"])
+
+
+def _place_before(place: int, first: Observations) -> int:
+    """Return the place of the frames that an episode's first observation shows before the first frame, in `place`."""
+    *older, newest = first
+    if all(np.array_equal(frame, newest) for frame in older):
+        return place
+    if any(frame.any() for frame in older):
+        raise ValueError("an episode's first observation must be its first frame after black ones or after itself")
+    return _BLACK
+
+
+def _stack(planes: Observations, out: Observations) -> None:
+    """Copy frames, (S, n, ...), into stacks, (n, S, ...)."""
+    side_by_side = np.moveaxis(out, 1, -1)
+    merge = _merge()
+    if merge is None or planes.dtype != np.uint8 or planes.size == 0 or not side_by_side.flags.c_contiguous:
+        for i, plane in enumerate(planes):
+            out[:, i] = plane
+        return
+    num_stacked, size = planes.shape[:2]
+    merge([plane.reshape(size, -1) for plane in planes], side_by_side.reshape(size, -1, num_stacked))
+
+
+@cache
+def _merge() -> Callable[..., Any] | None:
+    """Return OpenCV's interleaving of bytes, six times as fast as numpy's; None if it is not installed."""
+    try:
+        from cv2 import merge
+    except ImportError:
+        return None
+    return merge

@@ -1,0 +1,212 @@
+"""Exact nearest neighbours in a large memory: short sketches of the keys tell which keys are worth reading."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.memory.neighbours import SHORTEST, NeighbourIndex, unit_roundoff
+from eva.types import Bools, Floats, Ints, State
+
+_NUM_DIRECTIONS = 22
+_MARGIN = 16  # proposals beyond k: the more, the nearer the k-th of them
+_SAMPLE = 4_096  # keys, at least, that the directions are fitted to
+_GROUPS = 64  # in a block, whose sketches lie together: what a thread multiplies at a time
+_CHUNK = 1_024  # keys sketched at a time: they stay in the processor's cache
+
+
+class ProjectedIndex(NeighbourIndex):
+    """A `NeighbourIndex` that reads d + 2 numbers of each key instead of D, and finds the same neighbours.
+
+    Let m be the mean and P the d leading principal directions of the keys; c = x - m and p = q - m a key and a query
+    from there, c' = c - P P^T c and p' = p - P P^T p what the directions miss of them. By Cauchy and Schwarz
+
+        |x - q|^2 = |p|^2 + |c|^2 - 2 c.p >= |p|^2 + |c|^2 - 2 (P^T c).(P^T p) - 2 |c'| |p'|
+
+    Without |p|^2 the right side is the product of two short vectors: the key's sketch (P^T c, |c'|, |c|^2), which is
+    stored, and (-2 P^T p, -2 |p'|, 1). This score proposes k keys and some more. Their distances are taken directly;
+    the k-th of these, r, is at least that of the k-th neighbour. So the neighbours are among the keys with a score of
+    at most r^2 - |p|^2, rounding counted: these are compared directly. Where they are too many, or that is no number,
+    brute force takes over.
+
+    The directions are fitted anew when the number of keys ever written has doubled, or grown by N / 4. Whenever that
+    happens, and whatever is written in between, changes the number of candidates but no answer.
+
+    Args:
+        capacity: N.
+        key_size: D.
+        device: Where keys live and queries come from.
+        num_directions: d; a quarter of D where that is less.
+        group_size: Keys that are passed over together if none of them has a score within the limit.
+        largest_share: Of the keys that may be candidates; with more, brute force is faster.
+    """
+
+    BYTES_PER_SKETCH = 4 * (_NUM_DIRECTIONS + 2) + 1
+
+    def __init__(
+        self,
+        capacity: int,
+        key_size: int,
+        device: torch.device,
+        num_directions: int = _NUM_DIRECTIONS,
+        group_size: int = 64,
+        largest_share: float = 1 / 32,
+    ) -> None:
+        super().__init__(capacity, key_size, device)
+        self.num_searches = 0
+        self.num_fallbacks = 0  # of these, by brute force
+        self._group_size = group_size
+        self._block_size = _GROUPS * group_size
+        self._largest_share = largest_share
+        self._mean = torch.zeros(key_size, dtype=torch.float64, device=device)
+        num_directions = max(1, min(num_directions, key_size // 4))
+        self._directions = torch.zeros(key_size, num_directions, dtype=torch.float64, device=device)
+        num_blocks = -(-capacity // self._block_size)
+        self._nothing = torch.zeros(num_directions + 2, device=device)  # the sketch of what is not to be found
+        self._nothing[-1] = torch.inf
+        self._sketches = self._nothing[:, None].repeat(num_blocks, 1, self._block_size)
+        self._unsketched = np.zeros(capacity, np.bool_)  # places whose sketch is not up to date
+        self._farthest = 0.0  # from the mean, of the keys sketched since it was fitted
+        self._next_fit = 0  # due when so many keys have been written
+        self._projected_scores = torch.empty(num_blocks, 0, self._block_size, device=device)
+
+    def write(self, places: Ints, keys: Tensor) -> None:
+        """Put n keys at n places, the last one the newest; they cannot be found yet."""
+        super().write(places, keys)
+        self._unsketched[places] = True
+
+    def admit(self, places: Ints) -> None:
+        """Let the keys at these places be found from now on."""
+        super().admit(places)
+        self._unsketched[places] = True
+
+    def restore(self, keys: Tensor | Floats, born: Ints, num_written: int, admitted: Bools) -> None:
+        """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
+        super().restore(keys, born, num_written, admitted)
+        self._next_fit = 0
+
+    def get_search_state(self) -> State:
+        """Return what decides how much later searches read; computed anew, sketches could differ in their last bits."""
+        return {
+            "sketches": self._sketches,
+            "unsketched": self._unsketched,
+            "mean": self._mean,
+            "directions": self._directions,
+            "farthest": self._farthest,
+            "next_fit": self._next_fit,
+            "num_searches": self.num_searches,
+            "num_fallbacks": self.num_fallbacks,
+        }
+
+    def set_search_state(self, state: State) -> None:
+        """Continue with what `get_search_state` returned, after `restore`."""
+        self._sketches.copy_(torch.as_tensor(state["sketches"]))
+        np.copyto(self._unsketched, state["unsketched"])
+        self._mean.copy_(torch.as_tensor(state["mean"]))
+        self._directions.copy_(torch.as_tensor(state["directions"]))
+        self._farthest, self._next_fit = state["farthest"], state["next_fit"]
+        self.num_searches, self.num_fallbacks = state["num_searches"], state["num_fallbacks"]
+
+    def metrics(self) -> dict[str, float]:
+        """Return how many searches there were, and how many of them by brute force."""
+        return {"searches": self.num_searches, "search_fallbacks": self.num_fallbacks}
+
+    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return those whose scores are within the limit, or brute force's where they are too many."""
+        self.num_searches += 1
+        self._update_sketches()
+        sketches = self._sketch(queries)
+        scores = self._score_sketches(sketches)
+        minima = scores.amin(dim=3).transpose(0, 1).flatten(1)  # (E, G)
+        places, real = self._proposals(scores, minima, min(k + _MARGIN, len(self.keys)))
+        rows = np.arange(len(queries)).repeat(places.shape[1])
+        distances = self._squared_distances(directly, rows, places.ravel()).reshape(places.shape)
+        kth = np.sort(np.where(real, distances, np.inf), axis=1)[:, k - 1 : k]
+        limits = self._score_limits(sketches, self._on_device(kth))
+        if limits.isfinite().all():
+            near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: no number may be near
+            hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
+            if len(hits) <= self._largest_share * len(self.keys) * len(queries):
+                return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
+        self.num_fallbacks += 1
+        return super()._candidates(queries, directly, k)
+
+    def _score_sketches(self, sketches: Tensor) -> Tensor:
+        """Return the scores of all keys, (blocks, E, groups, keys), for the queries' sketches, (E, d + 2)."""
+        num_blocks, num = len(self._sketches), len(sketches)
+        if self._projected_scores.shape[1] != num:
+            self._projected_scores = self._sketches.new_empty(num_blocks, num, self._block_size)
+        factors = -2 * sketches
+        factors[:, -1] = 1
+        torch.bmm(factors.float().expand(num_blocks, -1, -1), self._sketches, out=self._projected_scores)
+        return self._projected_scores.view(num_blocks, num, _GROUPS, self._group_size)
+
+    def _proposals(self, scores: Tensor, minima: Tensor, num: int) -> tuple[Ints, Bools]:
+        """Return the places of the smallest scores, (E, num), and which of them hold a key that can be found.
+
+        They lie in the groups with the smallest minima, of which no more are needed than there are scores to find.
+        """
+        groups = minima.topk(min(num, minima.shape[1]), dim=1, largest=False).indices
+        rows = torch.arange(len(minima), device=groups.device)[:, None]
+        smallest = _members(scores, rows, groups).flatten(1).topk(num, dim=1, largest=False)
+        nth, offsets = smallest.indices // self._group_size, smallest.indices % self._group_size
+        places = groups.gather(1, nth) * self._group_size + offsets
+        real = (smallest.values < torch.inf).cpu().numpy()
+        return np.where(real, places.cpu().numpy(), 0), real
+
+    def _score_limits(self, sketches: Tensor, distances: Tensor) -> Tensor:
+        """Return the scores, (E, 1), beyond which no key is at one of these squared distances, (E, 1), or nearer.
+
+        Sketches are computed in float64, in which the inequality above holds but for next to nothing, and rounded once.
+        The terms of a score add up to at most |c|^2 + 2 |c| |p| < (|c| + |p|)^2, in absolute values. Rounding both
+        factors of each, and then the sum of d + 2 products in whatever order, puts a score off by at most (d + 4) u
+        times this; rounding the limit adds one u. So (d + 10) u will do. Where a score might overflow, its limit is
+        infinite.
+        """
+        squared_lengths = sketches[:, -1:]
+        lengths = 1.01 * (max(self._farthest, SHORTEST) + squared_lengths.sqrt())
+        error = (self._sketches.shape[1] + 8) * unit_roundoff() * lengths.square().float()
+        return (distances - squared_lengths + error).float()
+
+    def _update_sketches(self) -> None:
+        """Fit the directions if it is due, and sketch the keys that changed."""
+        if self.num_written >= self._next_fit:
+            self._fit()
+        (changed,) = self._unsketched.nonzero()
+        self._unsketched[changed] = False
+        found = self.admitted[changed]
+        gone, places = self._on_device(changed[~found]), changed[found]
+        self._sketches[gone // self._block_size, :, gone % self._block_size] = self._nothing
+        farthest = self._mean.new_full((), self._farthest)  # on the device: nothing waits for it within the loop
+        for first in range(0, len(places), _CHUNK):
+            indices = self._on_device(places[first : first + _CHUNK])
+            sketches = self._sketch(self.keys[indices])
+            self._sketches[indices // self._block_size, :, indices % self._block_size] = sketches.float()
+            farthest = torch.maximum(farthest, sketches[:, -1].max().sqrt())  # NaN stays
+        self._farthest = float(farthest)
+
+    def _fit(self) -> None:
+        """Take mean and principal directions of keys spread evenly over the places."""
+        (places,) = self.admitted.nonzero()
+        some = self._on_device(places[:: max(1, len(places) // _SAMPLE)])
+        sample = torch.nan_to_num(self.keys[some].double(), 0.0, 0.0, 0.0)
+        self._mean.copy_(sample.mean(dim=0))
+        sample -= self._mean
+        _, vectors = torch.linalg.eigh(sample.T @ sample)  # ascending
+        self._directions.copy_(vectors[:, -self._directions.shape[1] :])
+        self._farthest = 0.0
+        self._unsketched.fill(True)
+        self._next_fit = self.num_written + max(1, min(self.num_written, len(self.keys) // 4))
+
+    def _sketch(self, points: Tensor) -> Tensor:
+        """Return (P^T c, |c'|, |c|^2) of points, (n, D), in float64, (n, d + 2)."""
+        centred = points.double() - self._mean
+        coordinates = centred @ self._directions
+        missed = torch.linalg.vector_norm(centred - coordinates @ self._directions.T, dim=1, keepdim=True)
+        return torch.cat([coordinates, missed, centred.square().sum(dim=1, keepdim=True)], dim=1)
+
+
+def _members(scores: Tensor, rows: Tensor, groups: Tensor) -> Tensor:
+    """Return the scores of all keys of some groups, (..., keys), each for a query."""
+    return scores[groups // _GROUPS, rows, groups % _GROUPS]

@@ -1,0 +1,300 @@
+"""The replay buffer: one lane for each environment, and the trajectories that run through the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.memory.neighbours import NeighbourIndex
+from eva.agent.memory.observations import ObservationStore
+from eva.agent.memory.priorities import Priorities
+from eva.agent.memory.staging import Reader
+from eva.agent.tensors import to_device
+from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
+
+EMPTY, STEP, TERMINATION, CLOSING = range(4)
+"""What a slot holds. STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
+CLOSING: the last state of a truncated episode, without an action; only ever a bootstrap."""
+
+
+class ReplayBuffer:
+    """A preallocated ring of transitions for each environment, with the embedding of each state.
+
+    Slot `e * lane_capacity + i` is place i of environment e's lane. Each observation is stored once: the successor of
+    a state is the next slot of its lane. Memory is filled in the order of time, so a lane's newest slot has no
+    successor yet: until the next append it can only be bootstrapped from, unless it ended its episode.
+
+    Args:
+        replay_capacity: Slots in all; each environment gets an equal share.
+        num_environments: E.
+        store: Keeps the observations.
+        embedding_size: D.
+        discount: gamma.
+        device: Where embeddings live and batches go: the network's device.
+        priorities: Of so many slots; None draws uniformly.
+        index: How embeddings are searched.
+        reads_ahead: Whether `read_ahead` does anything: it pays where reading takes longer than waking a thread.
+    """
+
+    def __init__(
+        self,
+        replay_capacity: int,
+        num_environments: int,
+        store: ObservationStore,
+        embedding_size: int,
+        discount: float,
+        device: torch.device,
+        priorities: Priorities | None = None,
+        index: Callable[[int, int, torch.device], NeighbourIndex] = NeighbourIndex,
+        *,
+        reads_ahead: bool = False,
+    ) -> None:
+        self.lane_capacity = replay_capacity // num_environments
+        num_slots = self.lane_capacity * num_environments
+        self.store = store
+        self.actions = np.zeros(num_slots, np.int64)
+        self.rewards = np.zeros(num_slots, np.float32)
+        self.discounts = np.zeros(num_slots, np.float32)
+        self.kinds = np.full(num_slots, EMPTY, np.int8)
+        self.index = index(num_slots, embedding_size, device)  # embeddings; complete ones can be found
+        self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
+        self.num_complete = 0
+        self.priorities = priorities
+        self._discount = discount
+        self._lanes = np.arange(num_environments)
+        self._device = device
+        self._reader = Reader(store, device)
+        self._reads_ahead = reads_ahead and priorities is None  # what changes with each append cannot be foretold
+
+    @staticmethod
+    def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
+        """Return the memory that a state takes besides its observation.
+
+        That is its embedding, the scores that a search for all environments gives it (by projection and by brute
+        force), and 31 bytes for all the rest.
+        """
+        return 4 * embedding_size + 2 * 4 * num_environments + 31
+
+    @property
+    def complete(self) -> Bools:
+        """Which slots hold transitions that can be sampled and planned from, (N,)."""
+        return self.index.admitted
+
+    @property
+    def embeddings(self) -> Tensor:
+        """Of each slot's state when it was seen, (N, D)."""
+        return self.index.keys
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every lane has been filled once."""
+        return bool((self.lane_counts >= self.lane_capacity).all())
+
+    @property
+    def episode_starts(self) -> Bools:
+        """Whether each environment's next state begins an episode, (E,): the last one has ended, or there is none."""
+        starts: Bools = self.kinds[self._newest(self._lanes)] != STEP
+        return starts
+
+    def append(
+        self,
+        observations: Observations | None,
+        actions: Ints,
+        rewards: Floats,
+        terminated: Bools,
+        embeddings: Tensor,
+    ) -> None:
+        """Store one transition of every environment: the state, what was done in it, and what came of it.
+
+        Args:
+            observations: (E, ...), or None where they are not kept (embeddings suffice to search and plan).
+            actions: (E,)
+            rewards: (E,)
+            terminated: (E,)
+            embeddings: Of the observations, (E, D).
+        """
+        slots = self._advance(self._lanes, observations, embeddings)
+        self.actions[slots] = actions
+        self.rewards[slots] = rewards
+        self.discounts[slots] = np.where(terminated, 0.0, self._discount)
+        self.kinds[slots] = np.where(terminated, TERMINATION, STEP)
+        self._set_complete(slots[terminated])
+
+    def close(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> None:
+        """Store the last state of the truncated episodes of `lanes`, (n,), so that they can be bootstrapped."""
+        self.kinds[self._advance(lanes, observations, embeddings)] = CLOSING
+
+    def cut(self) -> None:
+        """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
+        self.kinds[self._newest(self._lanes)[~self.episode_starts]] = CLOSING
+
+    def get_state(self) -> State:
+        """Return the whole memory by name; what is not here follows from it."""
+        return {
+            **self.store.get_state(),
+            "actions": self.actions,
+            "rewards": self.rewards,
+            "discounts": self.discounts,
+            "kinds": self.kinds,
+            "lane_counts": self.lane_counts,
+            "embeddings": self.index.keys,
+            "born": self.index.born,
+            **({} if self.priorities is None else self.priorities.get_state()),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Remember what `get_state` returned."""
+        self._reader.forget()
+        self.store.set_state(state)
+        for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
+            np.copyto(getattr(self, name), state[name])
+        newest = self._newest(self._lanes)
+        complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
+        complete[newest] = self.kinds[newest] == TERMINATION
+        self.num_complete = int(complete.sum())
+        self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), complete)
+        if self.priorities is not None:
+            self.priorities.set_state(state)
+
+    def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
+        """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
+        self._reader.settle()
+        counts = self.lane_counts[lanes]
+        newest, slots = self._newest(lanes), self._slots(lanes, counts)
+        continues = self.kinds[newest] == STEP
+        self._set_complete(newest[continues])
+        self.num_complete -= int(self.complete[slots].sum())
+        if observations is not None:
+            self.store.write(slots, observations, starts=~continues)
+        self.index.write(slots, embeddings)
+        if self.priorities is not None:
+            self.priorities.remove(slots)
+        self.lane_counts[lanes] = counts + 1
+        return slots
+
+    def _newest(self, lanes: Ints) -> Ints:
+        return self._slots(lanes, self.lane_counts[lanes] - 1)
+
+    def _slots(self, lanes: Ints, counts: Ints) -> Ints:
+        return lanes * self.lane_capacity + counts % self.lane_capacity
+
+    def _set_complete(self, slots: Ints) -> None:
+        if len(slots) == 0:
+            return
+        self.num_complete += len(slots)
+        self.index.admit(slots)
+        if self.priorities is not None:
+            self.priorities.add(slots)
+
+    def _with_successors(self, slots: Ints) -> Ints:
+        """Return the slots of complete transitions, then those of the states after them: of a termination, its own."""
+        lanes, places = np.divmod(slots, self.lane_capacity)
+        following = self._slots(lanes, places + 1)
+        return np.concatenate([slots, np.where(self.kinds[slots] == TERMINATION, slots, following)])
+
+    def gather(self, slots: Ints) -> Tensor:
+        """Return the observations of `slots`, (n,), on the device; valid until the next call of the same size."""
+        return self._reader.load(slots, self.index.born[slots])
+
+    def observations_at(self, slots: Ints) -> Observations:
+        """Return a copy of the observations of `slots`, (n,), on the host, (n, ...)."""
+        observations = np.empty((len(slots), *self.store.shape), self.store.dtype)
+        self._reader.settle()
+        self.store.find(slots)(observations)
+        return observations
+
+    def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
+        """Find the complete transitions whose states are nearest to each query (the embedding when it was seen, P6).
+
+        Returns:
+            Slots and squared distances, nearest first, (E, min(k, number of complete transitions)) each.
+        """
+        return self.index.search(queries, min(k, self.num_complete))
+
+    def trajectories(self, starts: Ints, length: int) -> Trajectories:
+        """Follow what happened after each start for up to `length` transitions.
+
+        A trajectory stays in its lane. It ends with its episode, or at the lane's newest slot, which has no successor
+        yet.
+
+        Args:
+            starts: Complete transitions, (E, M): row e is plan e's.
+            length: T.
+        """
+        plans = np.repeat(np.arange(len(starts)), starts.shape[1])
+        lanes, places = np.divmod(starts.reshape(-1, 1), self.lane_capacity)
+        offsets = np.arange(length + 1)
+        ahead = self._slots(lanes, places + offsets)  # (B, T + 1)
+        kinds = self.kinds[ahead]
+        steps_to_newest = (self.lane_counts[lanes] - 1 - places) % self.lane_capacity
+        stops = (kinds == TERMINATION) | (kinds == CLOSING) | (offsets == steps_to_newest)
+        stops[:, -1] = True
+        last = stops.argmax(axis=1)[:, None]  # the last state that was seen
+        terminated = np.take_along_axis(kinds, last, axis=1) == TERMINATION
+        lengths = np.minimum(last + terminated, length)  # a termination needs no successor to be a transition
+
+        aligned = offsets - (length - lengths)  # right-aligned; negative in the padding
+        slots = self._slots(lanes, places + np.clip(aligned, 0, last))
+        origins = slots[:, :-1]
+        return Trajectories(
+            plans=plans,
+            slots=slots,
+            actions=self.actions[origins],
+            rewards=self.rewards[origins],
+            discounts=self.discounts[origins],
+            valid=aligned[:, :-1] >= 0,
+        )
+
+    def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
+        """Draw complete transitions, uniformly with replacement or by their priorities; returns their slots, (B,)."""
+        if self.num_complete == 0:
+            raise ValueError("nothing can be sampled yet: no transition is complete")
+        if self.priorities is not None:
+            return self.priorities.sample(generator, batch_size)
+        slots = np.empty(0, np.int64)
+        while len(slots) < batch_size:  # redraw the few that are not complete: lanes' newest and closing slots
+            drawn = self._draw(generator, batch_size - len(slots), self.lane_counts)
+            slots = np.concatenate([slots, drawn[self.complete[drawn]]])
+        return slots
+
+    def _draw(self, generator: np.random.Generator, num_slots: int, lane_counts: Ints) -> Ints:
+        """Draw from the slots in use when so many have ever been written, complete or not; returns (num_slots,)."""
+        fill = np.minimum(lane_counts, self.lane_capacity)
+        ends = fill.cumsum()
+        drawn = generator.integers(ends[-1], size=num_slots)
+        lanes = ends.searchsorted(drawn, side="right")
+        drawn += lanes * self.lane_capacity - (ends - fill)[lanes]
+        return drawn
+
+    def read_ahead(self, generator: np.random.Generator, batch_size: int) -> None:
+        """Begin to read the batch that `sample` will draw after the next append, if it draws uniformly."""
+        if not self._reads_ahead:
+            return
+        state = generator.bit_generator.state
+        slots = self._draw(generator, batch_size, self.lane_counts + 1)
+        generator.bit_generator.state = state
+        if self.complete[slots].all():  # or some will be drawn again
+            both = self._with_successors(slots)
+            self._reader.begin(both, self.index.born[both])
+
+    def batch(self, slots: Ints) -> Batch:
+        """Gather transitions for the learner; valid until the next call, which reuses the memory."""
+        size = len(slots)
+        both = self.gather(self._with_successors(slots))
+        weights = None if self.priorities is None else self.priorities.importance_weights(slots).astype(np.float32)
+        return Batch(
+            observations=both[:size],
+            actions=to_device(self.actions[slots], self._device),
+            rewards=to_device(self.rewards[slots], self._device),
+            discounts=to_device(self.discounts[slots], self._device),
+            next_observations=both[size:],
+            importance_weights=None if weights is None else to_device(weights, self._device),
+        )
+
+    def prioritise(self, slots: Ints, absolute_errors: Tensor) -> None:
+        """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
+        assert self.priorities is not None
+        self.priorities.update(slots, absolute_errors.cpu().numpy())

@@ -1,0 +1,52 @@
+"""The command line of the inspector: eva inspect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from eva.runs.sweep.jobs import EPSILON
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Play an episode with a finished run and show, decision by decision, what it remembered: one page of HTML."""
+
+    run: tyro.conf.Positional[Path]
+    """A finished run directory."""
+    seed: int = 0
+    """Of the start state and exploration: the episode is the first of eva evaluate with this seed."""
+    weight: float | None = None
+    """Weight of Q_NP; by default the run's own."""
+    epsilon: float = EPSILON
+    """Probability of a random action."""
+    max_steps: int = 2_000
+    """Decisions at most; a longer episode is cut short."""
+    out: Path | None = None
+    """The file; by default inspect.html in the run directory."""
+    open: bool = True
+    """Open the page in a browser, where there is a display."""
+
+
+def inspect(asked: Inspect) -> None:
+    """Carry out what was asked for."""
+    from eva.inspect.page import inspect_run  # imports torch: not for --help
+
+    inspection = inspect_run(
+        asked.run,
+        weight=asked.weight,
+        seed=asked.seed,
+        epsilon=asked.epsilon,
+        max_steps=asked.max_steps,
+        out=asked.out,
+    )
+    print(inspection.summary)
+    print(inspection.html)
+    if asked.open and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+        import webbrowser
+
+        webbrowser.open(inspection.html.resolve().as_uri())

@@ -1,0 +1,121 @@
+"""Carry out an experiment: run what is not finished, keep it, judge it, and write its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eva.errors import UserError
+from eva.experiments.framework.definition import Arm, Experiment, jobs_of
+from eva.experiments.framework.evidence import MEASURED, Evidence
+from eva.experiments.framework.page import contents
+from eva.experiments.framework.quick import quick
+from eva.experiments.framework.records import Records
+from eva.files import refusing_kindly, write_whole
+from eva.runs.record.provenance import provenance
+from eva.runs.record.status import read_status
+from eva.runs.sweep.executor import LocalExecutor
+from eva.runs.sweep.jobs import Job, Outcome
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where runs are made and where results go; `--quick` has a folder of its own, apart from all that counts."""
+
+    runs: Path
+    results: Path
+    quick: bool
+
+    @property
+    def runs_here(self) -> Path:
+        """The folder of all runs."""
+        return self.runs / "quick" / "runs" if self.quick else self.runs
+
+    @property
+    def results_here(self) -> Path:
+        """The folder of all results."""
+        return self.runs / "quick" / "results" if self.quick else self.results
+
+
+def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
+    """Return the jobs that no results are kept of, each with its run directory in its place."""
+    records = Records(places.results_here, experiment.name)
+    jobs = [job for job in jobs_of(_arms(experiment, places)) if records.find(job) is None]
+    return [_placed(job, experiment, places) for job in jobs]
+
+
+def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
+    """Run what is not finished, keep each run as soon as it is, and write the page; returns the outcome."""
+    arms = _arms(experiment, places)
+    records = Records(places.results_here, experiment.name)
+    left = {}
+    for job in jobs_of(arms):
+        done = _where_done(job, places, records)
+        if done is None:
+            left[places.runs_here / job.directory] = job
+        else:
+            records.keep(job, done)
+
+    def keep(outcome: Outcome) -> None:
+        if outcome.state == "finished":
+            records.keep(left[outcome.job.directory], outcome.job.directory)
+
+    placed = [_placed(job, experiment, places) for job in left.values()]
+    outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
+    failed = [each.sentence for each in outcomes if each.state == "failed"]
+    if failed:
+        runs = f"{len(failed)} of {len(placed)} runs failed"
+        raise UserError(f"{runs} ({'; '.join(failed)}): the same command tries them again.")
+    return write_page(experiment, arms, records, places.quick)
+
+
+def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is_quick: bool = False) -> str:
+    """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
+    folder = records.folder.parent
+    if experiment.measure is not None and not (folder / MEASURED).exists():
+        with refusing_kindly(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        origin = provenance(experiment.command, threads=1, device="cpu")
+        measured = {**experiment.measure(is_quick), "provenance": origin}
+        write_whole(folder / MEASURED, (json.dumps(measured) + "\n").encode())
+    evidence = Evidence(arms, records)
+    judgement = experiment.judge(evidence)
+    for name, content in contents(experiment, judgement, evidence.runs).items():
+        write_whole(folder / name, content)
+    found = zip(experiment.claims, judgement.findings, strict=True)
+    verdicts = [f"{finding.verdict.capitalize()}: {claim.text}" for claim, finding in found]
+    return "\n".join([judgement.outcome, *verdicts, str(folder / "README.md")])
+
+
+def list_runs(experiment: Experiment, places: Places) -> str:
+    """Return a line for each run, with how far it is."""
+    records = Records(places.results_here, experiment.name)
+    lines = []
+    for job in jobs_of(_arms(experiment, places)):
+        done = _where_done(job, places, records)
+        status = read_status(places.runs_here / job.directory)
+        so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
+        lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
+    if not lines:
+        return f"{experiment.name} has no runs: it is measured when it is asked for"
+    widths = [max(len(line[column]) for line in lines) for column in range(2)]
+    return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
+
+
+def _placed(job: Job, experiment: Experiment, places: Places) -> Job:
+    command = (*experiment.command, *(["--quick"] if places.quick else []))
+    return replace(job, directory=places.runs_here / job.directory, command=command)
+
+
+def _arms(experiment: Experiment, places: Places) -> Sequence[Arm]:
+    return quick(experiment.arms()) if places.quick else experiment.arms()
+
+
+def _where_done(job: Job, places: Places, records: Records) -> Path | None:
+    kept = records.find(job)
+    if kept is not None:
+        return kept
+    here = places.runs_here / job.directory
+    return here if job.is_done_in(here) else None

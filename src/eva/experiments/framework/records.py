@@ -1,0 +1,51 @@
+"""What is kept of finished runs, small enough to be committed: `results/NAME/runs/`.
+
+A kept run has the files of its run directory that a report reads, under the same names, the long ones compressed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eva.files import read_either, refusing_kindly, write_packed, write_whole
+from eva.runs.sweep.jobs import Job
+
+_COPIED = ("config.json", "provenance.json", "status.json")
+_COMPRESSED = ("episodes.csv", "timing.jsonl")
+
+
+class Records:
+    """The finished runs of one experiment.
+
+    Args:
+        results: The folder of all results; runs that other experiments keep there count too.
+        name: The experiment's folder.
+    """
+
+    def __init__(self, results: Path, name: str) -> None:
+        self._results = results
+        self.folder = results / name / "runs"
+
+    def find(self, job: Job) -> Path | None:
+        """Return where the finished run of a job is kept, or None; its directory is relative."""
+        others = sorted(self._results.glob("*/runs"))
+        for folder in (self.folder, *others):
+            if job.is_done_in(folder / job.directory):
+                return folder / job.directory
+        return None
+
+    def keep(self, job: Job, directory: Path) -> None:
+        """Copy what is to be kept of a run that is finished in `directory`, or kept there already."""
+        target = self.folder / job.directory
+        if directory == target:
+            return
+        with refusing_kindly(target):
+            target.mkdir(parents=True, exist_ok=True)
+        # The status comes last: it makes the record a finished run's.
+        names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
+        contents = {}
+        for name in names:
+            with refusing_kindly(directory / name, ("read", "restore it, or remove its folder and run it anew")):
+                contents[name] = read_either(directory / name)
+        for name, content in contents.items():
+            (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -1,0 +1,1 @@
+"""Checkpoints: when to save (policy), what (state) and how (store, format)."""

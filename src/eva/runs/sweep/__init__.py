@@ -1,0 +1,1 @@
+"""Sweeps: jobs, and the executors that run many of them."""

@@ -1,0 +1,171 @@
+"""What one step costs as the memory grows, and where its time goes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eva.agent.memory.neighbours import NeighbourIndex
+from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, UPDATE
+from eva.presets import preset
+from eva.runs.loop import Training
+from eva.timing.full_memory import random_play
+from eva.types import Floats, Ints, State
+
+SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
+ROUNDS = 15  # of one plan's period with each search
+QUICK_SIZES, QUICK_ROUNDS = (1_000, 2_000), 2
+PLAY = 10_000  # transitions of random play, over and over
+PARTS = ("environment", "act", "read the value buffer", SEARCH, "plan", "store", "draw a batch", UPDATE, "rest")
+"""Of a step; FIT comes to them, spread over the steps from one to the next."""
+
+
+class Clock:
+    """The processor's time in each part: a watched call counts for its part, less the watched calls within it."""
+
+    def __init__(self) -> None:
+        self._within = [0.0]
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def watch(self, thing: object, method: str, part: str) -> None:
+        """Let calls of a method of this object count for a part."""
+        setattr(thing, method, self.watched(getattr(thing, method), part))
+
+    def watched(self, call: Callable[..., Any], part: str) -> Callable[..., Any]:
+        """Return the same call, counted for a part."""
+
+        def counted(*arguments: Any) -> Any:
+            self._within.append(0.0)
+            start = time.process_time()
+            outcome = call(*arguments)
+            spent = time.process_time() - start
+            self.seconds[part] += spent - self._within.pop()
+            self._within[-1] += spent
+            return outcome
+
+        return counted
+
+    def take(self) -> dict[str, float]:
+        """Return the seconds in each part since the last call."""
+        taken, self.seconds = self.seconds, dict.fromkeys(PARTS, 0.0)
+        return taken
+
+
+def measure_scaling(is_quick: bool) -> dict[str, Any]:
+    """Return microseconds of a step, by search, part, size and round; and fallbacks.
+
+    All sizes and both searches are measured in turn.
+    """
+    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (SIZES, ROUNDS)
+    benches = {size: Bench(size) for size in sorted(sizes, reverse=True)}  # the largest needs most room to be built
+    costs: dict[str, dict[str, list[list[float]]]] = {
+        search: {part: [[] for _ in sizes] for part in (*PARTS, FIT)} for search in (BRUTE, PROJECTED)
+    }
+    for number, (place, size), search in itertools.product(range(rounds + 1), enumerate(sizes), costs):
+        taken = benches[size].measure(search)
+        if number > 0:  # the first warms up
+            for part, time_taken in taken.items():
+                costs[search][part][place].append(round(time_taken, 2))
+    return {
+        "sizes": sizes,
+        "microseconds": costs,
+        "fallbacks": [benches[size].fallback_share for size in sizes],
+    }
+
+
+class Bench:
+    """The maze's agent over a full memory of made-up embeddings, which one index searches in both ways.
+
+    Queries are made up like the memory; all else is the agent's own. By brute force the projection's index does what
+    one without a projection does, over the same keys.
+    """
+
+    def __init__(self, size: int) -> None:
+        config = preset("maze-2-coins")
+        config = replace(config, replay=replace(config.replay, replay_capacity=size, search="projected"))
+        self._period = config.eva.plan_period_steps
+        self._training = Training(replace(config, run=replace(config.run, device="cpu")))
+        self._clock, self._search = Clock(), PROJECTED
+        agent = self._training.agent
+        play = random_play(self._training.environment, min(PLAY, size))
+        embeddings = made_up(size, config.network.embedding_size, seed=0)
+        agent.replay.set_state(_repeated(play, size) | {"embeddings": embeddings})
+        del embeddings
+        agent.transitions = size
+        self._index = agent.replay.index
+        self._queries = _queries(config.network.embedding_size)
+        start = time.process_time()
+        self._index.search(next(self._queries), 1)
+        self._fit = time.process_time() - start
+        NeighbourIndex.search(self._index, next(self._queries), 1)  # all norms, once
+        self._watch()
+        self._step = self._clock.watched(self._training.steps().__next__, "rest")
+
+    @property
+    def fallback_share(self) -> float:
+        """Of the projection's searches, those that took brute force."""
+        metrics = self._index.metrics()
+        return metrics["search_fallbacks"] / metrics["searches"]
+
+    def measure(self, search: str) -> dict[str, float]:
+        """Return the microseconds that a step spends in each part, over a plan's period with one of the searches."""
+        self._search = search
+        for _ in range(self._period):
+            self._step()
+        taken = {part: seconds / self._period * 1e6 for part, seconds in self._clock.take().items()}
+        return taken | {FIT: self._fit / (len(self._index.keys) / 4) * 1e6 if search == PROJECTED else 0.0}
+
+    def _watch(self) -> None:
+        agent, watch = self._training.agent, self._clock.watch
+        agent.replay.search = self._clock.watched(self._nearest, SEARCH)  # type: ignore[method-assign]
+        watch(self._training.environment, "step", "environment")
+        watch(agent, "act", "act")
+        watch(agent.adjuster, "adjust", "read the value buffer")
+        watch(agent.adjuster, "plan", "plan")
+        watch(agent.replay, "append", "store")
+        watch(agent.replay, "sample", "draw a batch")
+        watch(agent.replay, "batch", "draw a batch")
+        watch(agent.learner, "update", UPDATE)
+
+    def _nearest(self, _: Tensor, k: int) -> tuple[Ints, Floats]:
+        query = next(self._queries)
+        return NeighbourIndex.search(self._index, query, k) if self._search == BRUTE else self._index.search(query, k)
+
+
+def made_up(num: int, size: int, seed: int) -> Tensor:
+    """Return embeddings, (num, size), normally distributed with the spectrum of real ones, in directions at random."""
+    generator = torch.Generator().manual_seed(seed)
+    directions, _ = torch.linalg.qr(torch.randn(size, size, generator=torch.Generator().manual_seed(0)))
+    deviations = torch.tensor(spectrum()["variances"]).sqrt()
+    embeddings = torch.empty(num, size)
+    for part in embeddings.split(100_000):
+        torch.mm(torch.randn(part.shape, generator=generator) * deviations, directions, out=part)
+    return embeddings
+
+
+def spectrum() -> dict[str, Any]:
+    """Return how the embeddings of a real memory are spread, and whose they are."""
+    content: dict[str, Any] = json.loads((resources.files("eva") / "data" / "maze_spectrum.json").read_text())
+    return content
+
+
+def _queries(size: int) -> Iterator[Tensor]:
+    """Return one embedding after the other, (1, size), none of them in the memory."""
+    for seed in range(1, 1 << 30):
+        yield from made_up(1_000, size, seed).split(1)
+
+
+def _repeated(play: State, size: int) -> State:
+    """Return a memory of `size` from the same play over and over."""
+    slots = np.arange(size) % len(play["actions"])
+    names = ("observations", "actions", "rewards", "discounts", "kinds")
+    return {name: play[name][slots] for name in names} | {"lane_counts": np.array([size]), "born": np.arange(size)}

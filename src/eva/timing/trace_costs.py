@@ -1,0 +1,54 @@
+"""What each trace computation costs as the number of transitions in a plan grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from eva.agent.kbrl import kernel_based_rl
+from eva.agent.traces import n_step, trajectory_centric_planning
+from eva.config import EVAConfig
+from eva.timing.alternating import microseconds
+from eva.types import Trajectories
+
+NUM_TRAJECTORIES = (1, 2, 5, 10, 20)  # of 50 transitions each: N = 50 to 1,000
+ROUNDS, REPEATS = 9, 3
+NUM_ACTIONS, EMBEDDING_SIZE = 4, 64  # the maze's
+
+
+def measure_costs() -> dict[str, Any]:
+    """Return the median of the processor's time for each trace in microseconds, measured in turn."""
+    torch.set_num_threads(1)
+    length = EVAConfig().trajectory_length
+    sizes = [count * length for count in NUM_TRAJECTORIES]
+    times: dict[str, list[float]] = {}
+    for count in NUM_TRAJECTORIES:
+        for name, taken in microseconds(_calls(count, length), ROUNDS, REPEATS, time.thread_time).items():
+            times.setdefault(name, []).append(round(taken, 1))
+    return {"transitions": sizes, "microseconds": times}
+
+
+def _calls(count: int, length: int) -> dict[str, Callable[[], object]]:
+    """Return each trace over the same random trajectories, ready to be called."""
+    generator = np.random.default_rng(0)
+    trajectories = Trajectories(
+        plans=np.zeros(count, np.int64),
+        slots=np.arange(count * (length + 1)).reshape(count, length + 1),
+        actions=generator.integers(NUM_ACTIONS, size=(count, length)),
+        rewards=generator.normal(size=(count, length)).astype(np.float32),
+        discounts=np.full((count, length), 0.99, np.float32),
+        valid=np.ones((count, length), np.bool_),
+    )
+    q_theta = generator.normal(size=(count, length + 1, NUM_ACTIONS)).astype(np.float32)
+    embeddings = generator.normal(size=(count, length + 1, EMBEDDING_SIZE)).astype(np.float32)
+    eva = EVAConfig()
+    kernel = {"bandwidth": eva.kbrl_bandwidth, "parametric_similarity": eva.kbrl_similarity}
+    return {
+        "TCP": lambda: trajectory_centric_planning(trajectories, q_theta),
+        "n-step": lambda: n_step(trajectories, q_theta),
+        "KBRL": lambda: kernel_based_rl(trajectories, q_theta, embeddings, **kernel),
+    }

@@ -1,0 +1,359 @@
+"""Each frame is stored once, raw or compressed, and every stack is what the environment showed."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+import eva.machine
+from eva.agent.agent import EVAAgent
+from eva.agent.memory.frames import CompressedFrames, RawFrames
+from eva.agent.memory.observations import StackedObservations
+from eva.agent.memory.replay import ReplayBuffer
+from eva.build import build_agent
+from eva.config import Config
+from eva.errors import UserError
+from eva.runs.checkpoint.state import pack, unpack
+from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
+from eva.runs.record.directory import RunDirectory
+from eva.types import EnvironmentSpec, Ints, Observations, State, StepOutcome
+from eva.variants import COMPRESSION, bytes_per_observation
+from tests.helpers.agents import ScriptedVector, run, same_learning, tiny
+from tests.helpers.reference.frames import ReferenceStacks
+from tests.helpers.strategies import CPU, GAMMA, STEP, TERMINATE, TRUNCATE
+
+FRAME = (2, 3)
+BYTES = np.dtype(np.uint8)
+CUT = 3  # after the step all running episodes are cut, as when a run goes on without its environments' state
+
+
+@dataclass(frozen=True)
+class Life:
+    """What happens to a memory: the endings of each step, one for each environment."""
+
+    num_environments: int
+    lane_capacity: int
+    num_stacked: int
+    padding: list[list[int]] | None
+    make_frames: Any
+    seed: int
+    steps: list[list[int]]
+
+
+class StackCase:
+    """The same experience in a replay buffer and in the oracle's histories; frames may be equal."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.replay = self.empty()
+        self.reference = ReferenceStacks(life.num_environments, life.lane_capacity, life.num_stacked, life.padding)
+        self.generator = np.random.default_rng(life.seed)
+        for environment in range(life.num_environments):
+            self.reference.begin(environment, self.frame())
+
+    def empty(self) -> ReplayBuffer:
+        life = self.life
+        shape = (life.num_stacked, *FRAME)
+        store = StackedObservations(life.num_environments, life.lane_capacity, shape, BYTES, life.make_frames)
+        return ReplayBuffer(life.num_environments * life.lane_capacity, life.num_environments, store, 1, GAMMA, CPU)
+
+    def frame(self) -> list[list[int]]:
+        return self.generator.integers(256 if self.generator.random() < 0.8 else 1, size=FRAME).tolist()
+
+    def remember(self, events: list[int]) -> None:
+        """Let every environment make a step."""
+        reference, lanes, ends = self.reference, range(len(events)), np.array(events)
+        terminated, nothing = ends == TERMINATE, np.zeros(len(ends))
+        observations = np.array([reference.observation(e) for e in lanes], np.uint8)
+        self.replay.append(observations, nothing.astype(int), nothing, terminated, torch.zeros(len(ends), 1))
+        for e in lanes:
+            reference.store(e)
+            reference.show(e, self.frame())
+        cut = (ends == CUT).any()
+        closing = np.flatnonzero((ends == TRUNCATE) | (cut & ~terminated))
+        if len(closing) > 0:
+            last = np.array([reference.observation(e) for e in closing], np.uint8)
+            self.replay.close(closing, last, torch.zeros(len(closing), 1))
+            for e in closing:
+                reference.store(e)
+        for e in np.flatnonzero(terminated | (ends == TRUNCATE) | cut):
+            reference.begin(e, self.frame())
+
+    def resume(self, loaded: bool) -> State:
+        """Go on with a copy of the memory; returns what the original, which must not change, held."""
+        state = self.replay.get_state()
+        held = deepcopy(state)
+        self.replay = self.empty()
+        self.replay.set_state(deepcopy(state) if loaded else state)
+        return held
+
+    def check(self) -> None:
+        """Compare every slot, and both states of every transition, with the oracle."""
+        reference, replay = self.reference, self.replay
+        shown = {reference.slot(e, i): reference.histories[e][i] for e, i in reference.surviving()}
+        assert replay.observations_at(np.array(list(shown), np.int64)).tolist() == list(shown.values())
+        complete = np.flatnonzero(replay.complete)
+        batch = replay.batch(complete)
+        assert batch.observations.dtype == batch.next_observations.dtype == torch.uint8
+        assert batch.observations.tolist() == [shown[slot] for slot in complete.tolist()]
+        lane_capacity = self.life.lane_capacity
+        following = complete // lane_capacity * lane_capacity + (complete + 1) % lane_capacity
+        successors = zip(following.tolist(), batch.discounts.tolist(), batch.next_observations.tolist(), strict=True)
+        assert all(stack == shown[slot] for slot, discount, stack in successors if discount > 0)
+
+
+kinds = st.one_of(
+    st.just(RawFrames), st.integers(1, 5).map(lambda places: partial(CompressedFrames, block_places=places))
+)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> Life:
+    """Draw lanes so small that they wrap around many times, and what happens in them."""
+    num_environments = draw(st.integers(1, 3))
+    event = st.sampled_from(draw(st.sampled_from([[STEP], [STEP] * 6 + [TERMINATE, TRUNCATE, CUT], [STEP, TERMINATE]])))
+    one_step = st.lists(event, min_size=num_environments, max_size=num_environments)
+    return Life(
+        num_environments,
+        lane_capacity=draw(st.integers(2, 7)),
+        num_stacked=draw(st.integers(2, 4)),
+        padding=draw(st.sampled_from([None, np.zeros(FRAME, int).tolist()])),
+        make_frames=draw(kinds),
+        seed=draw(st.integers(0, 999)),
+        steps=draw(st.lists(one_step, min_size=1, max_size=30)),
+    )
+
+
+@settings(max_examples=200)
+@given(life=lives())
+def test_every_stack_is_what_was_shown(life: Life) -> None:
+    case = StackCase(life)
+    for number, events in enumerate(life.steps):
+        case.remember(events)
+        if number % 7 == 0:
+            case.check()
+    case.check()
+
+
+@settings(max_examples=100)
+@given(life=lives(), share=st.floats(0, 0.99), loaded=st.booleans())
+def test_a_copy_goes_on_as_the_original_would(life: Life, share: float, loaded: bool) -> None:
+    whole, halves = StackCase(life), StackCase(life)
+    for number, events in enumerate(life.steps):
+        if number == int(share * len(life.steps)):
+            original = halves.replay
+            held = halves.resume(loaded)
+        whole.remember(events)
+        halves.remember(events)
+    halves.check()
+    assert differing(whole.replay.get_state(), halves.replay.get_state()) == []
+    assert differing(original.get_state(), held) == [], "the original was written to"
+
+
+def test_raw_frames_that_were_loaded_are_not_copied() -> None:
+    frames = RawFrames(1, 5, FRAME, BYTES)
+    loaded = np.ones((5, *FRAME), np.uint8)
+    frames.set_state({"frames": loaded})
+    assert frames.fetch(np.array([0]))[0]() is loaded
+    with pytest.raises(ValueError, match="could not broadcast"):
+        frames.set_state({"frames": loaded[:4]})
+
+
+def test_an_episode_that_begins_in_another_way_is_refused() -> None:
+    store = StackedObservations(1, 5, (3, *FRAME), BYTES, RawFrames)
+    stack = np.arange(1, 4, dtype=np.uint8)[:, None, None] * np.ones(FRAME, np.uint8)
+    store.write(np.array([0]), stack[None], np.array([False]))
+    with pytest.raises(ValueError, match="after black ones or after itself"):
+        store.write(np.array([1]), stack[None], np.array([True]))
+
+
+def differing(one: State, other: State) -> list[str]:
+    """Return the names of the arrays that are not equal."""
+    assert one.keys() == other.keys()
+    return [name for name in one if not np.array_equal(one[name], other[name])]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_compression_is_without_loss(dtype: type) -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.integers(256, size=(20, 84, 84)).astype(dtype)
+    sparse = np.where(generator.random((20, 84, 84)) < 0.02, noise, dtype(7))
+    shown = np.concatenate([np.zeros((1, 84, 84), dtype), sparse, noise, sparse[::-1]])
+    frames = CompressedFrames(1, len(shown), (84, 84), np.dtype(dtype), block_places=7)
+    for place, frame in enumerate(shown):
+        frames.write(np.array([place]), frame[None])
+    for num_read in (0, 1, len(shown)):
+        read, places = frames.fetch(np.arange(num_read))
+        np.testing.assert_array_equal(read()[places], shown[:num_read])
+
+
+def test_a_transition_takes_the_reading_of_five_frames() -> None:
+    store = StackedObservations(1, 20, (4, *FRAME), BYTES, CompressedFrames)
+    for slot in range(12):
+        store.write(np.array([slot]), np.full((1, 4, *FRAME), slot, np.uint8), np.array([slot == 0]))
+    seen = np.empty((1, 4, *FRAME), np.uint8)
+    store.find(np.array([1]))(seen)
+    assert seen[0, :, 0, 0].tolist() == [0, 0, 0, 1]
+    read, places = store._frames.fetch(store._stacks[[7, 8]])
+    assert read()[:, 0, 0].tolist() == [4, 5, 6, 7, 8]
+    assert places.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4]]
+
+
+def test_a_ring_that_is_overwritten_does_not_grow() -> None:
+    num_places, block_places = 20, 8
+    frames = CompressedFrames(2, num_places, FRAME, BYTES, block_places)
+    generator = np.random.default_rng(0)
+    frame_bytes = len(frames._compressor.compress(bytes(6)))
+    for count in range(40 * num_places):
+        lanes = np.arange(2) * frames.lane_places + count % frames.lane_places
+        frames.write(lanes, generator.integers(1, 256, size=(2, *FRAME), dtype=np.uint8))
+        assert len(frames._blocks) == 2 * 4  # three blocks hold 20 places, and one is spare
+        largest = 2 * (num_places + 2 * block_places) * (frame_bytes + 6)
+        assert sum(map(len, frames._blocks)) <= largest
+
+
+def test_frames_that_are_cut_short_or_damaged_are_refused() -> None:
+    frames = CompressedFrames(1, 4, FRAME, BYTES, block_places=2)
+    frames.write(np.array([0]), np.ones((1, *FRAME), np.uint8))
+    state = deepcopy(frames.get_state())
+    with pytest.raises(ValueError, match="of another size"):
+        frames.set_state({**state, "frames": state["frames"][:-1]})
+    frames.set_state({**state, "frame_ends": 0 * state["frame_ends"]})
+    with pytest.raises(ValueError, match="1 of 1 frames to be read are missing"):
+        frames.fetch(np.array([0]))
+    frames.set_state({**state, "frames": state["frames"] ^ 255})
+    with pytest.raises(ValueError, match="could not determine decompressed size"):
+        frames.fetch(np.array([0]))[0]()
+
+
+# --- Within an agent ----------------------------------------------------------------------------------------------
+
+
+class StackedVector:
+    """The episodes of a script, shown as stacks of small images."""
+
+    def __init__(self, script: list[str], num_stacked: int) -> None:
+        self._inner = ScriptedVector(len(script[0]), script)
+        self.spec = EnvironmentSpec(len(script[0]), 3, (4, 8, 9), BYTES, num_stacked=num_stacked)
+
+    def reset(self) -> Observations:
+        self._stacks = np.repeat(self._images(self._inner.reset()), 4, axis=1)
+        return self._stacks
+
+    def step(self, actions: Ints) -> StepOutcome:
+        outcome = self._inner.step(actions)
+        last = np.concatenate([self._stacks[:, 1:], self._images(outcome.last_observations)], axis=1)
+        ended = (outcome.terminated | outcome.truncated)[:, None, None, None]
+        self._stacks = np.where(ended, self._images(outcome.observations), last)
+        return StepOutcome(self._stacks, outcome.rewards, outcome.terminated, outcome.truncated, last)
+
+    @staticmethod
+    def _images(observations: Observations) -> Observations:
+        waves = np.arange(72).reshape(8, 9) * observations[:, :1, None]
+        return (40 * observations[:, 1:, None] + 100 * np.sin(waves) ** 2).astype(np.uint8)[:, None]
+
+
+SCRIPT = ["..", "T.", "..", ".|", "..", "..", "|T", "..", "..", "..", "..", "TT"] * 8
+
+
+def stacked_config(frames: str = "compressed") -> Config:
+    eva = {"remembered_values": "recomputed"}
+    return tiny(2, replay={"replay_capacity": 60, "frames": frames}, eva=eva)
+
+
+def agent_that_ran(frames: str, num_stacked: int = 4) -> tuple[EVAAgent, StackedVector]:
+    environment = StackedVector(SCRIPT, num_stacked)
+    agent = build_agent(stacked_config(frames), environment.spec)
+    outcome = run(agent, environment, 50)[-1]
+    agent.cut_episodes(outcome.observations)
+    run(agent, environment, 30)
+    return agent, environment
+
+
+@pytest.mark.parametrize("frames", ["raw", "compressed"])
+def test_how_frames_are_kept_decides_nothing(frames: str) -> None:
+    whole, _ = agent_that_ran("raw", num_stacked=1)
+    agent, _ = agent_that_ran(frames)
+    assert agent.learner.num_updates > 60
+    assert same_learning(whole.learner, agent.learner)
+    slots = np.arange(60)
+    np.testing.assert_array_equal(whole.replay.observations_at(slots), agent.replay.observations_at(slots))
+
+
+@pytest.mark.parametrize("frames", ["raw", "compressed"])
+def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: Path) -> None:
+    agent, environment = agent_that_ran(frames)
+    config = stacked_config(frames)
+    arrays, plain = pack(agent.get_state())
+    CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(1, {}, plain, arrays))
+    loaded = CheckpointStore(tmp_path / "checkpoints").load_newest({}).checkpoint
+    assert loaded is not None
+    resumed = build_agent(config, environment.spec)
+    resumed.set_state(unpack(loaded.arrays, loaded.plain))
+    with RunDirectory(tmp_path / "run", config) as directory:
+        directory.begin({})
+        directory.keep(resumed)
+    memory = load_file(tmp_path / "run" / "memory.safetensors")
+    assert differing(pack(agent.replay.get_state())[0], memory) == []
+
+    for each in (agent, resumed):
+        run(each, StackedVector(SCRIPT, 4), 20)
+    assert differing(pack(agent.get_state())[0], pack(resumed.get_state())[0]) == []
+
+
+def test_batches_of_stacks_lie_in_memory_as_the_network_reads_them() -> None:
+    agent, _ = agent_that_ran("compressed")
+    batch = agent.replay.batch(np.arange(10, 20))
+    assert batch.observations.shape == (10, 4, 8, 9)
+    assert batch.observations.is_contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        q, h = agent.learner.network(batch.observations)
+        same_q, same_h = agent.learner.network(batch.observations.contiguous())
+    assert torch.equal(q, same_q)
+    assert torch.equal(h, same_h)
+
+
+# --- Memory -------------------------------------------------------------------------------------------------------
+
+ATARI = (4, 84, 84)
+
+
+@pytest.mark.parametrize("make_frames", [RawFrames, CompressedFrames])
+def test_the_bytes_of_an_observation(make_frames: Any) -> None:
+    num_slots = 300
+    store = StackedObservations(1, num_slots, ATARI, BYTES, make_frames)
+    noise = np.random.default_rng(0).integers(256, size=(84, 84)).astype(np.uint8)
+    noise[17:] = 0  # about a fifth of it cannot be compressed
+    for slot in range(num_slots):
+        frame = np.roll(noise, slot).reshape(1, 1, 84, 84) ^ np.uint8(slot % 251)
+        store.write(np.array([slot]), frame, np.array([False]))
+    held = sum(array.nbytes for array in store.get_state().values())
+    kind = "raw" if make_frames is RawFrames else "compressed"
+    told = num_slots * bytes_per_observation(ATARI, BYTES, 4, kind)
+    assert 0.9 * told < held < 1.1 * told
+    assert bytes_per_observation(ATARI, BYTES, 4, "raw") == 84 * 84 + 16
+    assert bytes_per_observation(ATARI, BYTES, 4, "compressed") == 84 * 84 // COMPRESSION + 20
+    assert bytes_per_observation(ATARI, BYTES, 1, "raw") == 4 * 84 * 84
+
+
+def test_a_memory_that_does_not_fit_is_refused_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eva.machine, "free_memory", lambda: 2 * 10**9)
+    spec = EnvironmentSpec(4, 6, ATARI, BYTES, num_stacked=4)
+    config = tiny(4, replay={"replay_capacity": 500_000, "frames": "raw"}, network={"embedding_size": 256})
+    with pytest.raises(UserError, match=r"needs 4\.1 GB.* or less, or choose --replay.frames compressed\.$"):
+        build_agent(config, spec)
+    compressed = tiny(4, replay={"replay_capacity": 500_000, "frames": "compressed"}, network={"embedding_size": 256})
+    assert build_agent(compressed, spec).replay.observations_at(np.empty(0, np.int64)).shape == (0, *ATARI)
+    monkeypatch.setattr(eva.machine, "free_memory", lambda: 10**9)
+    with pytest.raises(UserError, match=r"needs 1\.3 GB.* or less\.$"):
+        build_agent(compressed, spec)

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from eva.agent.exploration import LinearSchedule
+from eva.agent.learner import Learner
+from eva.agent.network import QNetwork
+from eva.agent.optimisers import Adam
+from eva.types import Batch
+from tests.helpers.agents import same_learning
+from tests.helpers.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
+from tests.helpers.strategies import generators
+
+RATE = LinearSchedule(0.01, 0.01)
+BOTH_RULES = pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
+LOSSES = pytest.mark.parametrize(("error", "loss"), [("squared", squared_error), ("huber", huber)])
+
+
+class LinearNetwork(nn.Module):
+    """Q_theta(s, .) = W s, in double precision."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.clone())
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        return observations @ self.weight.T, observations
+
+
+class LearnerCase:
+    """A learner of W, and batches of two coordinates and three actions."""
+
+    def __init__(
+        self,
+        generator: np.random.Generator,
+        error: str = "squared",
+        target_period_updates: int = 100,
+        double: bool = False,
+        learning_rate: LinearSchedule = RATE,
+    ) -> None:
+        self.generator = generator
+        self.double = double
+        self.learner = Learner(
+            LinearNetwork(torch.tensor(generator.standard_normal((3, 2)))),
+            learning_rate=learning_rate,
+            error=error,
+            target_period_updates=target_period_updates,
+            double=double,
+        )
+        with torch.no_grad():  # so that it matters which network a value or a choice comes from
+            self.learner.target_network.weight += torch.tensor(1 + generator.standard_normal((3, 2)))
+
+    def batch(self, size: int, weighted: bool = False) -> Batch:
+        draw = self.generator.standard_normal
+        return Batch(
+            observations=torch.tensor(draw((size, 2))),
+            actions=torch.tensor(self.generator.integers(3, size=size)),
+            rewards=torch.tensor(draw(size)),
+            discounts=torch.tensor(self.generator.choice([0.0, 0.99], size)),
+            next_observations=torch.tensor(draw((size, 2))),
+            importance_weights=torch.tensor(self.generator.random(size)) if weighted else None,
+        )
+
+    def expected_targets(self, batch: Batch) -> list[float]:
+        rewards, discounts = batch.rewards.tolist(), batch.discounts.tolist()
+        target_q = (batch.next_observations @ self.learner.target_network.weight.T).tolist()
+        online_q = (batch.next_observations @ self.learner.network.weight.T).tolist()
+        if self.double:
+            return list(map(double_q_learning_target, rewards, discounts, online_q, target_q))
+        return list(map(q_learning_target, rewards, discounts, target_q))
+
+    def predictions(self, batch: Batch) -> list[float]:
+        q = (batch.observations @ self.learner.network.weight.T).tolist()
+        return [row[action] for row, action in zip(q, batch.actions.tolist(), strict=True)]
+
+
+@BOTH_RULES
+@settings(max_examples=50)
+@given(generator=generators, size=st.integers(1, 6))
+def test_targets_are_the_papers(double: bool, generator: np.random.Generator, size: int) -> None:
+    case = LearnerCase(generator, double=double)
+    batch = case.batch(size)
+    targets = case.learner.targets(batch)
+    assert not targets.requires_grad
+    assert targets.tolist() == pytest.approx(case.expected_targets(batch), rel=1e-12)
+
+
+@BOTH_RULES
+def test_after_a_termination_the_next_observation_is_ignored(double: bool) -> None:
+    case = LearnerCase(np.random.default_rng(0), double=double)
+    batch = replace(case.batch(4), discounts=torch.zeros(4, dtype=torch.float64))
+    assert case.learner.targets(batch).tolist() == batch.rewards.tolist()
+
+
+@LOSSES
+@settings(max_examples=50)
+@given(generator=generators, size=st.integers(1, 6))
+def test_losses_are_the_papers(
+    error: str, loss: Callable[[float], float], generator: np.random.Generator, size: int
+) -> None:
+    case = LearnerCase(generator, error)
+    batch = case.batch(size)
+    expected = mean_loss(loss, case.predictions(batch), case.expected_targets(batch))
+    update = case.learner.update(batch)
+    assert update.loss.item() == pytest.approx(expected, rel=1e-12)
+    assert update.absolute_errors is None
+
+
+@LOSSES
+@BOTH_RULES
+@settings(max_examples=25)
+@given(generator=generators, size=st.integers(1, 6))
+def test_weights_scale_the_losses_and_errors_are_told(
+    error: str, loss: Callable[[float], float], double: bool, generator: np.random.Generator, size: int
+) -> None:
+    case = LearnerCase(generator, error, double=double)
+    batch = case.batch(size, weighted=True)
+    predictions, targets = case.predictions(batch), case.expected_targets(batch)
+    expected = mean_loss(loss, predictions, targets, batch.importance_weights.tolist())
+    update = case.learner.update(batch)
+    assert update.loss.item() == pytest.approx(expected, rel=1e-12)
+    errors = [abs(target - prediction) for prediction, target in zip(predictions, targets, strict=True)]
+    assert update.absolute_errors.tolist() == pytest.approx(errors, rel=1e-9)
+    assert not update.absolute_errors.requires_grad
+
+
+class ReferenceAdam:
+    """Adam for one number, as published: rate 0.01, decays 0.9 and 0.999, epsilon 1e-8."""
+
+    def __init__(self) -> None:
+        self.m = self.v = 0.0
+        self.num_steps = 0
+
+    def step(self, parameter: float, gradient: float) -> float:
+        self.num_steps += 1
+        self.m = 0.9 * self.m + 0.1 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient**2
+        m, v = self.m / (1 - 0.9**self.num_steps), self.v / (1 - 0.999**self.num_steps)
+        return parameter - 0.01 * m / (v**0.5 + 1e-8)
+
+
+def slope(error: str, difference: float) -> float:
+    """Return the derivative of the loss."""
+    return 2 * difference if error == "squared" else max(-1.0, min(1.0, difference))
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("error", ["squared", "huber"])
+@settings(max_examples=25)
+@given(generator=generators, size=st.integers(1, 5))
+def test_updates_are_steps_of_adam(error: str, weighted: bool, generator: np.random.Generator, size: int) -> None:
+    case = LearnerCase(generator, error)
+    weight = case.learner.network.weight.tolist()
+    adams = [[ReferenceAdam() for _ in row] for row in weight]
+    for _ in range(3):
+        batch = case.batch(size, weighted)
+        gradient = np.zeros((3, 2))
+        importance = batch.importance_weights.tolist() if weighted else [1.0] * size
+        states, actions = batch.observations.tolist(), batch.actions.tolist()
+        for s, a, target, share in zip(states, actions, case.expected_targets(batch), importance, strict=True):
+            prediction = sum(w * x for w, x in zip(weight[a], s, strict=True))
+            gradient[a] += share * slope(error, prediction - target) * np.array(s) / size
+        weight = [
+            [adams[a][i].step(w, float(gradient[a, i])) for i, w in enumerate(row)] for a, row in enumerate(weight)
+        ]
+        case.learner.update(batch)
+        np.testing.assert_allclose(case.learner.network.weight.tolist(), weight, rtol=1e-10, atol=1e-10)
+
+
+def test_adam_is_torchs_to_the_bit() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(4, 3, 2, 2), (4,), (1,)]
+    ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    optimisers = (
+        Adam((str(i), parameter) for i, parameter in enumerate(ours)),
+        torch.optim.Adam(theirs, 0.1, fused=True),
+    )
+    for rate in (0.1, 0.1, 0.02):
+        for our, their in zip(ours, theirs, strict=True):
+            our.grad = torch.randn(our.shape, generator=generator)
+            their.grad = our.grad.clone()
+        optimisers[0].step(rate)
+        optimisers[1].param_groups[0]["lr"] = rate
+        optimisers[1].step()
+        assert all(map(torch.equal, ours, theirs))
+    optimisers[0].forget_gradients()
+    assert all(parameter.grad is None for parameter in ours)
+
+
+def test_the_learning_rate_decays_by_updates() -> None:
+    case = LearnerCase(np.random.default_rng(0), learning_rate=LinearSchedule(0.01, 0.001, duration=3))
+    learner, rates = case.learner, []
+    step = learner.optimiser.step
+    learner.optimiser.step = lambda rate: (rates.append(rate), step(rate))[-1]  # type: ignore[method-assign]
+    for _ in range(5):
+        learner.update(case.batch(4))
+    assert rates == pytest.approx([0.01, 0.007, 0.004, 0.001, 0.001])
+
+
+@pytest.mark.parametrize("period", [1, 3])
+def test_the_target_network_is_copied_after_every_period(period: int) -> None:
+    case = LearnerCase(np.random.default_rng(0), target_period_updates=period)
+    learner = case.learner
+    expected = learner.target_network.weight.clone()
+    for update in range(1, 8):
+        learner.update(case.batch(4))
+        assert learner.num_updates == update
+        if update % period == 0:
+            expected = learner.network.weight.detach().clone()
+        assert torch.equal(learner.target_network.weight, expected)
+
+
+def test_at_first_the_target_network_is_a_copy() -> None:
+    network = LinearNetwork(torch.ones(3, 2, dtype=torch.float64))
+    learner = Learner(network, learning_rate=RATE, error="squared", target_period_updates=2, double=False)
+    assert learner.network is network
+    assert torch.equal(learner.target_network.weight, network.weight)
+    assert learner.target_network.weight.data_ptr() != network.weight.data_ptr()
+
+
+def test_an_update_leaves_its_batch_alone() -> None:
+    case = LearnerCase(np.random.default_rng(0))
+    batch = case.batch(5, weighted=True)
+    before = {name: x.clone() for name, x in vars(batch).items()}
+    assert not case.learner.update(batch).loss.requires_grad
+    assert all(torch.equal(x, before[name]) and not x.requires_grad for name, x in vars(batch).items())
+
+
+@BOTH_RULES
+def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> None:
+    """In one room for all batches; channels last in memory, and the last batch a smaller one."""
+    generator = np.random.default_rng(0)
+    from_bytes, from_floats = (image_learner(double) for _ in range(2))
+    rooms = []
+    for size in (5, 5, 5, 3):
+        images = torch.tensor(generator.integers(256, size=(2, size, 9, 8, 4), dtype=np.uint8)).permute(0, 1, 4, 2, 3)
+        batch = Batch(
+            observations=images[0],
+            actions=torch.tensor(generator.integers(3, size=size)),
+            rewards=torch.ones(size),
+            discounts=torch.ones(size),
+            next_observations=images[1],
+        )
+        from_bytes.update(batch)
+        from_floats.update(replace(batch, observations=images[0].float(), next_observations=images[1].float()))
+        assert same_learning(from_bytes, from_floats)
+        rooms.append((from_bytes._room.data_ptr(), len(from_bytes._room)))
+    assert rooms[0] == rooms[1] == rooms[2] == (rooms[0][0], 5)
+    assert rooms[3][1] == 3
+
+
+def image_learner(double: bool) -> Learner:
+    network = QNetwork(
+        (4, 9, 8),
+        3,
+        channels=(5,),
+        filter_sizes=(3,),
+        strides=(2,),
+        hidden_sizes=(),
+        embedding_size=6,
+        white=255,
+        generator=np.random.default_rng(1),
+    )
+    return Learner(network, learning_rate=RATE, error="huber", target_period_updates=2, double=double)

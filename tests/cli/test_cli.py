@@ -1,0 +1,328 @@
+"""The command line: what it writes, and one sentence with exit code 2 for everything that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import eva
+from eva.cli.main import WAITING, main
+from eva.config import Config
+from eva.runs.record.columns import EPISODE_COLUMNS, METRICS
+
+TINY = ["train", "smoke", "--steps", "300"]
+
+
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
+
+
+def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must be refused; returns its sentence."""
+    before = sorted(Path().rglob("*"))
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("eva: ")
+    assert err.endswith((".\n", "?\n"))
+    assert err.count("\n") == 1, "one sentence on one line"
+    assert "Traceback" not in err
+    assert sorted(Path().rglob("*")) == before, "nothing half written"
+    return err
+
+
+def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--weight", "0.2", "--seed", "3"]) == 0
+    run = Path("runs/smoke/weight-0.2/seed-3")
+    names = {path.name for path in run.iterdir()}
+    expected = {"config.json", "provenance.json", "episodes.csv", "metrics.jsonl", "timing.jsonl", "status.json"}
+    assert expected | {"policy.safetensors", "memory.safetensors", "tensorboard"} <= names
+    config = Config.from_json((run / "config.json").read_text())
+    assert (config.seed, config.steps, config.eva.nonparametric_weight) == (3, 300, 0.2)
+    assert (run / "episodes.csv").read_text().splitlines()[0] == EPISODE_COLUMNS
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [100, 200, 300]
+    assert all(list(line) == list(METRICS) for line in lines)
+    timings = [json.loads(line) for line in (run / "timing.jsonl").read_text().splitlines()]
+    assert [sorted(timing) for timing in timings] == [["seconds", "step", "steps_per_second"]] * 3
+    assert json.loads((run / "status.json").read_text()) == {"state": "finished", "step": 300, "steps": 300}
+    assert "is finished: 300 transitions" in capsys.readouterr().err
+
+
+def test_provenance_tells_where_numbers_come_from_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVA_TEST_SECRET", "hunter2-hunter2")
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/eva", *TINY])
+    assert main([*TINY, "--out", "run"]) == 0
+    text = Path("run/provenance.json").read_text()
+    provenance = json.loads(text)
+    assert set(provenance) == {"commit", "dirty", "argv", "versions", "threads", "device", "machine", "started"}
+    assert provenance["argv"] == ["eva", *TINY]
+    assert provenance["threads"] == 1
+    assert "hunter2" not in text
+    assert not any(value and value in text for name, value in os.environ.items() if "TOKEN" in name or "KEY" in name)
+
+
+def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--eva.num-neighbours", "3", "--out", "first"]) == 0
+    assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
+    for name in ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors"):
+        assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
+
+
+def test_threads_are_told_to_wait_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, expected in ((None, WAITING["GOMP_SPINCOUNT"]), ("7", "7")):
+        monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+        if said is not None:
+            monkeypatch.setenv("GOMP_SPINCOUNT", said)
+        assert main(["--version"]) == 0
+        assert os.environ["GOMP_SPINCOUNT"] == expected
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"eva {eva.__version__}\n"
+
+
+def test_a_preset_and_a_file_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.json").write_text(Config().to_json())
+    assert "give one of them" in refused(["train", "smoke", "--config", "config.json"], capsys)
+
+
+def test_flags_are_checked_against_the_configuration_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[int, ...]] = []
+    sizes = {"channels": "4", "filter-sizes": "2", "strides": "1"}
+    three = [word for name, size in sizes.items() for word in (f"--network.{name}", size, size, size)]
+    assert main([*TINY, *three, "--out", "first"]) == 0
+    flags = ["--network.channels", "8", "8", "8", "--out", "second"]
+    assert main(["train", "--config", "first/config.json", *flags]) == 0
+    monkeypatch.setattr("eva.runs.loop.train", lambda config, *_, **__: trained.append(config.network.channels))
+    assert main(["train", "atari", "--game", "pong", "--network.channels", "8", "8", "8"]) == 0
+    assert trained == [(8, 8, 8)]
+
+
+def test_a_diverging_run_stops_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--learner.learning-rate", "1e30", "--run.metrics-period-transitions", "1000", "--out", "run"]
+    assert main(["train", "smoke", *flags]) == 2
+    assert "the run diverged at" in capsys.readouterr().err
+    assert list(Path("run/checkpoints").glob("diverged-step-*"))
+
+
+def test_modules_beside_the_command_are_found(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Beside-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=9)\n"
+    )
+    eva = Path(sys.executable).with_name("eva")
+    flags = ["--env", "beside:Beside-v0", "--steps", "20", "--out", "run"]
+    done = subprocess.run([eva, "train", *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
+    assert main([*TINY, "--out", "run"]) == 0
+    assert "run is finished" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in Path("run").iterdir() if path.name != ".lock"} == {
+        path: time for path, time in before.items() if path.name != ".lock"
+    }
+
+
+def test_provenance_tells_who_went_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    first = json.loads(Path("run/provenance.json").read_text())
+    for steps in (400, 500):
+        assert main(["train", "smoke", "--steps", str(steps), "--out", "run"]) == 0
+    provenance = json.loads(Path("run/provenance.json").read_text())
+    continued = provenance.pop("continued")
+    assert provenance == first
+    assert [part["step"] for part in continued] == [300, 400]
+    assert set(first) < set(continued[0])
+
+
+def test_other_fields_hash_into_the_directory() -> None:
+    assert main([*TINY, "--eva.trace", "n-step"]) == 0
+    (directory,) = Path("runs").iterdir()
+    name, _, digits = directory.name.rpartition("-")
+    assert name == "smoke"
+    assert len(digits) == 8
+    assert int(digits, 16) >= 0
+
+
+@pytest.mark.parametrize("variant", [["--eva.trace", "n-step"], ["--run.threads", "0"]])
+def test_the_configuration_of_a_variant_finds_the_variants_run(
+    variant: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TINY, *variant]) == 0
+    (config,) = Path("runs").glob("smoke-*/weight-0.4/seed-0/config.json")
+    capsys.readouterr()
+    assert main(["train", "--config", str(config)]) == 0
+    assert f"{config.parent} is finished" in capsys.readouterr().err
+    assert len(list(Path("runs").iterdir())) == 1
+
+
+@pytest.mark.parametrize("flag", ["--env", "--environment.id"])
+def test_train_any_gymnasium_environment(flag: str) -> None:
+    flags = ["--steps", "300", "--learner.learning-starts-transitions", "100", "--environment.num-environments", "2"]
+    assert main(["train", flag, "CartPole-v1", *flags]) == 0
+    (run,) = Path("runs").glob("CartPole-v1-*/weight-0.4/seed-0")
+    assert len((run / "episodes.csv").read_text().splitlines()) > 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["smok"], "there is no preset 'smok': did you mean 'smoke'?"),
+        (["smoke", "--eva.num-neighbors", "3"], "no option --eva.num-neighbors: did you mean '--eva.num-neighbours'?"),
+        (["smoke", "--weight", "1.3"], "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1."),
+        (["smoke", "--seed", "x"], "--seed is 'x', but must be a whole number of at least 0."),
+        (
+            ["smoke", "--eva.num_neighbours", "x"],
+            "--eva.num-neighbours is 'x', but must be a whole number of at least 1.",
+        ),
+        (["smoke", "--weight=x"], "--weight is 'x', but must be a number."),
+        (["smoke", "--device", "tpu"], "--device is 'tpu', but must be one of 'auto', 'cpu', 'cuda'."),
+        (["smoke", "--network.channels", "8", "x"], "is '8 x', but must be a list of whole numbers of at least 1."),
+        (["smoke", "--seed", "-1"], "seed is -1"),
+        (["smoke", "--steps"], "--steps must be followed by a whole number of at least 1."),
+        (["smoke", "--eva.trace", "tpc"], "--eva.trace is 'tpc', but must be one of 'tcp', 'n-step', 'kbrl'."),
+        (["smoke", "extra"], "one word too many: there is 'extra'"),
+        (["smoke", "--seed", "1", "1"], "one word too many: there is '1'"),
+        (["smoke", "--restart", "yes"], "--restart takes no value, but there is 'yes'"),
+        (["smoke", "--run.stop_when_diverged=False"], "--run.stop-when-diverged takes no value, but there is 'False'"),
+        (["smoke", "--maze.num-coins", "59"], "between 1 and 58 coins"),
+        (["smoke", "--maze.layout", "maps/none.txt"], "none.txt"),
+        (["smoke", "--env", "CartPol-v1"], "did you mean 'CartPole-v1'?"),
+        (["--env", "CartPole-v1", "--environment.id", "Acrobot-v1"], "--env and --environment.id are the same"),
+        (["--env", "Pendulum-v1"], "discrete"),
+        (["--env", "Blackjack-v1"], "an image or a vector"),
+        (["smoke", "--network.filter-sizes", "9", "9"], "convolutions do not fit"),
+        (["smoke", "--replay.replay-capacity", "1000000000"], "GB of memory are free"),
+        (["--config", "none.json"], "cannot read none.json"),
+        (["--config", "lr=1/none.json"], "cannot read lr=1/none.json"),
+        (["--config=lr=1/none.json"], "cannot read lr=1/none.json"),
+        (["--config", "first.json", "--config", "none.json"], "cannot read none.json"),
+        (["--config", ""], "give a config.json that eva wrote"),
+        ([""], "there is no preset ''"),
+        (["smoke", "--out", "/proc/nowhere/run"], "cannot write /proc/nowhere/run"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert expected in refused(["train", *arguments], capsys)
+
+
+def test_cuda_is_refused_where_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert "choose --device cpu or auto" in refused([*TINY, "--device", "cuda"], capsys)
+
+
+def test_a_map_without_free_cells_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("walls.txt").write_text("###\n###\n")
+    assert "at least one free cell" in refused([*TINY, "--maze.layout", "walls.txt"], capsys)
+
+
+def test_a_map_is_kept_with_the_run() -> None:
+    Path("room.txt").write_text("....\n.#..\n....\n")
+    assert main([*TINY, "--maze.layout", "room.txt", "--out", "run"]) == 0
+    Path("room.txt").unlink()
+    assert Config.from_json(Path("run/config.json").read_text()).maze.layout == "....\n.#..\n....\n"
+    assert main(["train", "--config", "run/config.json", "--out", "again"]) == 0
+    assert Path("run/episodes.csv").read_bytes() == Path("again/episodes.csv").read_bytes()
+
+
+def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    capsys.readouterr()
+    assert "holds another run (seed is 0 there, 1 here)" in refused([*TINY, "--seed", "1", "--out", "run"], capsys)
+    Path("photos").mkdir()
+    Path("photos/cat.jpg").write_bytes(b"miaow")
+    assert "photos is not empty and holds no run" in refused([*TINY, "--out", "photos"], capsys)
+    assert "cat.jpg is a file" in refused([*TINY, "--out", "photos/cat.jpg"], capsys)
+
+
+def test_a_directory_serves_one_process_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    hold = "f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
+    code = f"import fcntl, time; {hold}"
+    Path("run").mkdir()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert "another process is training in run" in refused([*TINY, "--out", "run"], capsys)
+        other.kill()
+    assert main([*TINY, "--out", "run"]) == 0  # a crash leaves no lock behind
+
+
+def test_tensorboard_reads_the_metrics() -> None:
+    assert main([*TINY, "--out", "run"]) == 0
+    assert main(["train", "smoke", "--steps", "400", "--out", "run"]) == 0
+    events = EventAccumulator("run/tensorboard").Reload()
+    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
+    assert [(event.step, event.value) for event in events.Scalars("replay_transitions")] == [
+        (line["step"], line["replay_transitions"]) for line in lines
+    ]
+
+
+def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "eva.runs.record.tensorboard", None)
+    assert main([*TINY, "--out", "run"]) == 0
+    assert not Path("run/tensorboard").exists()
+
+
+def test_presets_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    listed = capsys.readouterr().out
+    assert all(
+        name in listed
+        for name in ("maze-1-coin", "maze-2-coins", "maze-4-coins", "atari", "atari-small", "cartpole", "smoke")
+    )
+    assert main(["--help"]) == 0
+    assert "eva COMMAND" in capsys.readouterr().out
+    assert main([]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--help"])
+    assert "--eva.num-neighbours" in capsys.readouterr().out
+
+
+def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'train'?" in refused(["trian"], capsys)
+    assert "takes no arguments" in refused(["presets", "x"], capsys)
+
+
+def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    for weight in ("0", "0.4"):
+        assert main([*TINY, "--weight", weight, "--maze.max-episode-steps", "50"]) == 0
+    capsys.readouterr()
+    assert main(["report", "runs"]) == 0
+    verdict, page = capsys.readouterr().out.splitlines()
+    assert "DQN" in verdict
+    assert Path(page).read_text().startswith("<!DOCTYPE html>")
+    assert Path(page).with_name("report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'nowhere' is not a directory" in refused(["report", "nowhere"], capsys)
+    assert "give at least one run directory" in refused(["report"], capsys)
+
+
+def test_environments_must_tell_their_state_plainly(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eva.envs.maze.VectorCoinMaze.get_state", lambda _: {"place": (1, 2)})
+    assert main([*TINY, "--out", "run"]) == 2
+    assert "let the environment's get_state return arrays and plain data." in capsys.readouterr().err
+
+
+def test_interruption_exits_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eva.agent.agent.EVAAgent.act", interrupted)
+    assert main([*TINY, "--out", "run"]) == 130
+    assert json.loads(Path("run/status.json").read_text())["state"] == "failed"

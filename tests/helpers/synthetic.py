@@ -1,0 +1,80 @@
+"""Run directories whose learning curves and episodes are known, as if training had left them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from eva.runs.record.columns import EPISODE_COLUMNS
+from eva.runs.sweep.jobs import Job
+
+LOW = -1.0
+EPISODES = 400
+ORIGIN = {
+    "commit": "c0ffeec0ffeec0ffee",
+    "dirty": False,
+    "machine": {"processor": "a processor", "cores": 2},
+    "versions": {"torch": "2.13.0"},
+    "started": "2026-01-02T03:04:05+00:00",
+}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A run whose episodes return `LOW` until a share of its transitions is over, and `high` from then on."""
+
+    high: float
+    after: float = 0.5
+
+
+World = Callable[[Job], Learned]
+Played = Callable[[Job, int, float, int], float]  # of a job, an occasion, a weight and an episode: the return
+
+
+def nothing_learned(_: Job) -> Learned:
+    return Learned(0.0)
+
+
+def nothing_played(*_: object) -> float:
+    return 0.0
+
+
+def write_run(
+    job: Job,
+    directory: Path,
+    world: World = nothing_learned,
+    played: Played = nothing_played,
+    state: str = "finished",
+) -> None:
+    """Leave a run directory as training would."""
+    directory.mkdir(parents=True)
+    steps, learned = job.config.steps, world(job)
+    ends = [steps * (i + 1) // EPISODES for i in range(EPISODES)]
+    rows = [f"{end},0,{learned.high if end > learned.after * steps else LOW},1\n" for end in ends]
+    files = {
+        "config.json": job.config.to_json(),
+        "provenance.json": json.dumps(ORIGIN),
+        "status.json": json.dumps({"state": state, "step": steps}),
+        "episodes.csv": f"{EPISODE_COLUMNS}\n{''.join(rows)}",
+        "timing.jsonl": json.dumps({"step": steps, "seconds": 360.0, "steps_per_second": 5.0}) + "\n",
+    }
+    for occasion, play in enumerate(job.plays):
+        rounds = [
+            {"weight": w, "returns": [played(job, occasion, w, i) for i in range(play.num_episodes)]}
+            for w in play.weights
+        ]
+        files[play.file] = json.dumps({"played": rounds})
+    for name, text in files.items():
+        (directory / name).write_text(text)
+
+
+def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out, which take longer than all the rest."""
+    monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
+    monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
+    monkeypatch.setattr("eva.report.plots._intervals", lambda _: None)
+    monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")

@@ -1,0 +1,247 @@
+"""Sweeps on a real Ray cluster: lost nodes, workers and drivers leave the bytes of an undisturbed sweep."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eva.errors import UserError
+from eva.runs.record.status import read_status
+from eva.runs.sweep.executor import LocalExecutor
+from eva.runs.sweep.jobs import Job, Outcome
+from eva.runs.sweep.ray_executor import RayExecutor
+from eva.runs.sweep.worker import work
+from tests.helpers.agents import tiny
+
+SAME = ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors", "memory.safetensors", "status.json")
+NODE = {"num_cpus": 1, "memory": 2 * 10**9, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+GRID = """
+preset = "smoke"
+seeds = {seeds}
+out = "runs"
+
+[settings]
+steps = {steps}
+run.device = "cpu"
+run.checkpoint_period_transitions = 200
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # no token in the user's home
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # not a cluster that happens to run here
+
+
+def same(jobs: Sequence[Job], others: Sequence[Job]) -> None:
+    """Compare what runs left, byte for byte."""
+    for job, other in zip(jobs, others, strict=True):
+        for name in SAME:
+            assert (job.directory / name).read_bytes() == (other.directory / name).read_bytes(), (job.directory, name)
+
+
+def elsewhere(jobs: Sequence[Job], folder: Path) -> list[Job]:
+    return [replace(job, directory=folder / job.directory.name) for job in jobs]
+
+
+def test_ray_leaves_what_one_machine_leaves_and_a_failing_run_stops_no_other(tmp_path: Path) -> None:
+    good = Job(tmp_path / "ray" / "good", tiny(steps=120))
+    bad = Job(tmp_path / "ray" / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
+    stream, told = io.StringIO(), list[Outcome]()
+    outcomes = RayExecutor("title", stream, num_retries=1).execute([bad, good], told.append)
+    assert told == outcomes
+    assert {(outcome.job, outcome.state) for outcome in outcomes} == {(bad, "failed"), (good, "finished")}
+    (error,) = [outcome.error for outcome in outcomes if outcome.error is not None]
+    assert error.startswith("the run diverged at")
+    assert bad.log.read_text().count("eva: the run diverged at") == 2, "one retry"
+    assert stream.getvalue().count("; retry 1 of 1\n") == 1
+    (here,) = elsewhere([good], tmp_path / "here")
+    work(here)
+    same([good], [here])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        for _ in range(2):
+            cluster.add_node(**NODE)
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+    assert [run for _, run in workers() if tmp_path in run.parents] == []
+
+
+# Who runs what
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def workers() -> list[tuple[int, Path]]:
+    """Return the processes that hold a run directory, and which."""
+    return [found for process in Path("/proc").glob("[0-9]*") for found in held_by(process)]
+
+
+def held_by(process: Path) -> list[tuple[int, Path]]:
+    try:
+        if b"eva.runs.sweep.worker" not in (process / "cmdline").read_bytes():
+            return []
+        files = [file.readlink() for file in (process / "fd").iterdir()]
+    except OSError:  # it has just ended
+        return []
+    return [(int(process.name), file.parent) for file in files if file.name == ".lock"]
+
+
+def until(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it does not happen")
+
+
+def in_the_middle(directories: set[Path]) -> list[tuple[int, Path]]:
+    """Return the processes that are some way into one of these runs, with a checkpoint."""
+    return [
+        (pid, directory)
+        for pid, directory in workers()
+        if directory in directories and any((directory / "checkpoints").glob("step-*"))
+    ]
+
+
+def continued(job: Job) -> int:
+    return len(json.loads((job.directory / "provenance.json").read_text()).get("continued", []))
+
+
+@pytest.mark.slow
+def test_a_lost_node_and_a_lost_worker_change_nothing(tmp_path: Path, cluster: Any) -> None:
+    config = tiny(steps=1_500, run={"checkpoint_period_transitions": 150})
+    jobs = [Job(tmp_path / "ray" / str(seed), replace(config, seed=seed)) for seed in range(12)]
+    hit: dict[str, Path] = {}
+
+    def disturb() -> None:
+        node = next(iter(cluster.worker_nodes))
+        raylet = node.all_processes["raylet"][0].process.pid
+        left = {job.directory for job in jobs}
+        _, hit["node"] = until(lambda: [one for one in in_the_middle(left) if parent(parent(one[0])) == raylet])[0]
+        cluster.remove_node(node, allow_graceful=False)
+        left.remove(hit["node"])
+        pid, hit["worker of Ray"] = until(lambda: in_the_middle(left))[0]
+        os.kill(parent(pid), signal.SIGKILL)
+        left.remove(hit["worker of Ray"])
+        pid, hit["process"] = until(lambda: in_the_middle(left))[0]
+        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=disturb, daemon=True)
+    thread.start()
+    stream = io.StringIO()
+    outcomes = RayExecutor("title", stream, address=cluster.address, num_retries=1).execute(jobs, lambda _: None)
+    thread.join(1)
+    assert len(hit) == 3, "all disturbances came in time"
+    assert sorted(str(outcome.job.directory) for outcome in outcomes) == sorted(str(job.directory) for job in jobs)
+    assert {outcome.state for outcome in outcomes} == {"finished"}, stream.getvalue()
+    assert stream.getvalue().count("retry 1 of 1") == 1, "a lost node or worker of Ray's is not the run's failure"
+    for job in jobs:
+        assert continued(job) == (job.directory in hit.values()), job.directory
+    undisturbed = elsewhere(jobs, tmp_path / "local")
+    LocalExecutor(2, stream=io.StringIO()).execute(undisturbed, lambda _: None)
+    same(jobs, undisturbed)
+
+
+def command(*arguments: str, **popen: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "eva", "sweep", *arguments], text=True, **popen)
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_and_started_again(tmp_path: Path, cluster: Any) -> None:
+    (tmp_path / "grid.toml").write_text(GRID.format(seeds=5, steps=1_500))
+    runs = [tmp_path / "runs" / f"seed-{seed}" for seed in range(5)]
+    arguments = ("grid.toml", "--executor", "ray", "--address", cluster.address)
+    first = command(*arguments, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: any(read_status(run).state == "finished" for run in runs) and in_the_middle(set(runs)))
+    finally:
+        first.kill()
+        first.wait()
+    done = [run for run in runs if read_status(run).state == "finished"]
+    before = {path: path.stat().st_mtime_ns for run in done for path in run.rglob("*")}
+    assert done
+    second = command(*arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = second.communicate(timeout=600)
+    assert second.returncode == 0, err
+    assert f"5 runs are done, {len(done)} of them before" in out
+    assert {path: path.stat().st_mtime_ns for run in done for path in run.rglob("*")} == before
+    assert err.count("is finished") == 5 - len(done)
+    with_local = tmp_path / "local"
+    with_local.mkdir()
+    (with_local / "grid.toml").write_text(GRID.format(seeds=5, steps=1_500))
+    command("grid.toml", cwd=with_local, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL).wait(600)
+    for run in runs:
+        for name in SAME:
+            assert (run / name).read_bytes() == (with_local / "runs" / run.name / name).read_bytes(), (run, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("executor", "is_background"), [("local", False), ("ray", False), ("ray", True)])
+def test_ctrl_c_checkpoints_all_and_leaves_nothing_running(tmp_path: Path, executor: str, is_background: bool) -> None:
+    """Or SIGTERM, for what a script has started in the background: there, SIGINT is ignored by all processes."""
+    (tmp_path / "grid.toml").write_text(GRID.format(seeds=2, steps=1_000_000))
+    runs = [tmp_path / "runs" / f"seed-{seed}" for seed in range(2)]
+    driver = command(
+        "grid.toml",
+        "--executor",
+        executor,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if is_background else None,
+    )
+    until(lambda: len(in_the_middle(set(runs))) == 2)
+    if is_background:
+        number = signal.SIGTERM
+        driver.send_signal(number)
+    else:
+        number = signal.SIGINT
+        os.killpg(driver.pid, number)  # as a terminal does it
+    _, err = driver.communicate(timeout=300)
+    assert driver.returncode == 128 + number, err
+    assert f"stopped by {number.name}; the same command goes on from here." in err
+    for run in runs:
+        status = read_status(run)
+        assert status.state == "stopped"
+        assert (run / "checkpoints" / f"step-{status.step:012}").exists()
+    assert [held for held in workers() if held[1] in runs] == []
+    with pytest.raises(ProcessLookupError):
+        until(lambda: os.killpg(driver.pid, 0), 30)  # nobody of its group is left
+
+
+def test_a_cluster_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", tiny())
+    with pytest.raises(UserError, match=r"cannot use the Ray cluster at 127\.0\.0\.1:1 \(.*Connection refused\)"):
+        RayExecutor(address="127.0.0.1:1").execute([job], lambda _: None)
+
+
+@pytest.mark.slow
+def test_what_no_node_can_take_is_refused(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", tiny(run={"threads": 1_000}))
+    with pytest.raises(UserError, match=r"asks for 1000 CPUs, 0 GPUs and .* which no node of the Ray cluster has"):
+        RayExecutor().execute([job], lambda _: None)

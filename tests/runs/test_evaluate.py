@@ -1,0 +1,469 @@
+"""Single episodes with a frozen network and memory (P28), and the numbers made of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import eva
+from eva.agent.agent import EVAAgent
+from eva.build import build_environment, build_network, build_player, generators
+from eva.cli.main import main
+from eva.config import Config
+from eva.report.evaluation import evaluation_table, summarise_evaluation
+from eva.report.statistics import mean_interval
+from eva.runs import evaluate as module
+from eva.runs.checkpoint.state import pack
+from eva.runs.loading import load_run
+from eva.runs.loop import train
+from tests.helpers.agents import Bomb, Poisoned, tiny, watch
+
+CONFIGS = {
+    "one": tiny(steps=120),
+    "three": tiny(3, steps=120, eva={"nonparametric_weight": 0.2}),
+    "recomputed": tiny(2, steps=120, eva={"remembered_values": "recomputed"}),
+    "per-environment": tiny(3, steps=120, eva={"value_buffers": "per-environment", "num_neighbours": 5}),
+}
+WEIGHTS, EPISODES = (0.0, 0.4, 1.0), 4
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One finished run of each kind."""
+    root = tmp_path_factory.mktemp("runs")
+    for name, config in CONFIGS.items():
+        train(config, root / name, stream=io.StringIO())
+    return {name: root / name for name in CONFIGS}
+
+
+@pytest.fixture(params=CONFIGS)
+def run(request: pytest.FixtureRequest, runs: dict[str, Path]) -> Path:
+    return runs[request.param]
+
+
+@pytest.fixture
+def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
+    """A run to be damaged."""
+    return shutil.copytree(runs["one"], tmp_path / "run")
+
+
+class Watched:
+    """Sees the agent that `evaluate` loads and every player that it builds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.agents: list[EVAAgent] = []
+        self.before: list[dict[str, bytes]] = []
+        self.players: list[EVAAgent] = []
+        self.steps: list[list[tuple[np.ndarray, int, dict[str, Any]]]] = []  # observation, entries, generator
+        self.searches: list[int] = []
+        self.gathered = 0
+        monkeypatch.setattr(module, "load_run", self._load)
+        monkeypatch.setattr(module, "build_player", self._build)
+
+    def _load(self, path: Path) -> tuple[Config, EVAAgent]:
+        config, agent = load_run(path)
+        self.agents.append(agent)
+        self.before.append(frozen_parts(agent))
+        watch(agent.replay, "search", lambda *_: self.searches.append(len(self.players) - 1))
+        watch(agent.replay, "gather", lambda *_: setattr(self, "gathered", self.gathered + 1))
+        return config, agent
+
+    def _build(self, *args: Any) -> EVAAgent:
+        player = build_player(*args)
+        steps: list[tuple[np.ndarray, int, dict[str, Any]]] = []
+        act = player.act
+
+        def watched(observations: np.ndarray) -> np.ndarray:
+            entries = sum(map(len, player.adjuster.value_buffers))
+            steps.append((observations.copy(), entries, player.exploration.generator.bit_generator.state))
+            return act(observations)
+
+        player.act = watched  # type: ignore[method-assign]
+        self.players.append(player)
+        self.steps.append(steps)
+        return player
+
+    def episodes(self) -> Iterator[list[list[tuple[np.ndarray, int, dict[str, Any]]]]]:
+        """Return the steps of each episode, for all weights."""
+        for i in range(EPISODES):
+            yield self.steps[i::EPISODES]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def frozen_parts(agent: EVAAgent) -> dict[str, bytes]:
+    """Return the bytes of network, optimiser and memory, with what the memory finds."""
+    arrays, plain = pack({"learner": agent.learner.get_state(), "replay": agent.replay.get_state()})
+    more = {"complete": agent.replay.complete}
+    return {name: array.tobytes() for name, array in (arrays | more).items()} | {"plain": repr(plain).encode()}
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_network_memory_and_files_are_frozen(run: Path, watched: Watched) -> None:
+    files = contents(run)
+    eva.evaluate(run, WEIGHTS, EPISODES)
+    (agent,), (before,) = watched.agents, watched.before
+    assert len(before) > 10
+    assert frozen_parts(agent) == before
+    assert contents(run) == files
+    assert len(watched.searches) > 0, "nothing was planned: the test would be empty"
+
+
+def test_every_episode_begins_with_an_empty_value_buffer_that_fills(run: Path, watched: Watched) -> None:
+    eva.evaluate(run, WEIGHTS, EPISODES)
+    assert len(watched.players) == len(WEIGHTS) * EPISODES
+    for player, steps in zip(watched.players, watched.steps, strict=True):
+        entries = [entries for _, entries, _ in steps]
+        assert entries[0] == 0
+        assert (max(entries) > 0) == (player.weight > 0 and len(entries) > 1)
+
+
+def test_planning_is_as_in_training(run: Path, watched: Watched) -> None:
+    evaluations = eva.evaluate(run, WEIGHTS, EPISODES)
+    period = Config.from_json((run / "config.json").read_text()).eva.plan_period_steps
+    lengths = [int(length) for evaluation in evaluations for length in evaluation.episode_lengths]
+    plans = [watched.searches.count(i) for i in range(len(lengths))]
+    expected = [math.ceil(length / period) for length in lengths]
+    assert plans == [0] * EPISODES + expected[EPISODES:]  # weight 0 plans nothing
+    assert [len(steps) for steps in watched.steps] == lengths
+
+
+def test_starts_and_random_numbers_are_the_same_for_every_weight(run: Path, watched: Watched) -> None:
+    eva.evaluate(run, WEIGHTS, EPISODES)
+    for with_0, *others in watched.episodes():
+        for other in others:
+            np.testing.assert_array_equal(with_0[0][0], other[0][0])
+            pairs = list(zip(with_0, other, strict=False))
+            assert all(one[2] == another[2] for one, another in pairs)
+    starts = {steps[0][0].tobytes() for steps in watched.steps}
+    draws = {repr(steps[0][2]) for steps in watched.steps}
+    assert len(starts) == len(draws) == EPISODES, "every episode has its own"
+
+
+def test_random_episodes_are_the_same_with_every_weight(runs: dict[str, Path]) -> None:
+    first, *others = eva.evaluate(runs["three"], WEIGHTS, EPISODES, epsilon=1.0)
+    for other in others:
+        np.testing.assert_array_equal(other.episode_returns, first.episode_returns)
+        np.testing.assert_array_equal(other.episode_lengths, first.episode_lengths)
+
+
+def test_weight_and_epsilon_matter(runs: dict[str, Path], watched: Watched) -> None:
+    plain, mixed, planned = eva.evaluate(runs["one"], WEIGHTS, EPISODES)
+    assert plain.changed_share is None
+    assert mixed.changed_share is not None
+    assert planned.changed_share is not None
+    assert 0 < planned.changed_share < 1
+    draws = [player.exploration.epsilon(0) for player in watched.players]
+    assert draws == [0.05] * len(draws)
+
+
+def plainly(run: Path, num_episodes: int, seed: int, epsilon: float) -> tuple[list[float], list[int]]:
+    """Play with the network alone: no adjuster, no agent, no memory."""
+    config = Config.from_json((run / "config.json").read_text())
+    config = replace(config, environment=replace(config.environment, num_environments=1))
+    network = build_network(config, build_environment(config).spec, np.random.default_rng(5))
+    network.load_state_dict(load_file(run / "policy.safetensors"))
+    returns, lengths = [], []
+    for i in range(num_episodes):
+        first, second = map(int, np.random.SeedSequence([seed, i]).generate_state(2))
+        environment = build_environment(replace(config, seed=first))
+        draws = generators(second)["exploration"]
+        observations = environment.reset()
+        rewards: list[float] = []
+        ended = False
+        while not ended:
+            with torch.no_grad():
+                greedy = int(network(torch.from_numpy(observations))[0].argmax())
+            explores, random_action = draws.random(1) < epsilon, draws.integers(network.num_actions, size=1)
+            outcome = environment.step(random_action if explores[0] else np.array([greedy]))
+            observations = outcome.observations
+            rewards.append(float(outcome.rewards[0]))
+            ended = bool(outcome.terminated[0] or outcome.truncated[0])
+        returns.append(sum(rewards))
+        lengths.append(len(rewards))
+    return returns, lengths
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_weight_0_is_the_network_alone(run: Path, epsilon: float) -> None:
+    (evaluation,) = eva.evaluate(run, [0.0], 6, seed=3, epsilon=epsilon)
+    returns, lengths = plainly(run, 6, seed=3, epsilon=epsilon)
+    np.testing.assert_allclose(evaluation.episode_returns, returns, rtol=1e-12)
+    assert evaluation.episode_lengths.tolist() == lengths
+    assert evaluation.changed_share is None
+
+
+def test_weight_0_never_calls_the_adjuster(runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def poisoned(*args: Any) -> EVAAgent:
+        player = build_player(*args)
+        player.adjuster = Poisoned()  # type: ignore[assignment]
+        return player
+
+    monkeypatch.setattr(module, "build_player", poisoned)
+    eva.evaluate(runs["one"], [0.0], 1)
+    with pytest.raises(AssertionError, match="the adjuster was asked"):
+        eva.evaluate(runs["one"], [0.4], 1)
+
+
+def test_it_is_deterministic_and_a_longer_evaluation_begins_the_same(run: Path) -> None:
+    one, two = (eva.evaluate(run, [0.4], episodes, seed=1) for episodes in (3, 5))
+    np.testing.assert_array_equal(one[0].episode_returns, two[0].episode_returns[:3])
+    np.testing.assert_array_equal(one[0].episode_lengths, two[0].episode_lengths[:3])
+    (alone,) = eva.evaluate(run, [0.4], 5, seed=1)
+    after = eva.evaluate(run, [1.0, 0.4], 5, seed=1)[1]
+    for again in (alone, after):
+        np.testing.assert_array_equal(again.episode_returns, two[0].episode_returns)
+        assert again.changed_share == two[0].changed_share
+
+
+def test_another_seed_plays_other_episodes(runs: dict[str, Path], watched: Watched) -> None:
+    for seed in (0, 1):
+        eva.evaluate(runs["one"], [0.0], EPISODES, seed=seed)
+    starts = {steps[0][0].tobytes() for steps in watched.steps}
+    assert len(starts) > EPISODES
+
+
+def test_remembered_values_are_recomputed_where_training_did(runs: dict[str, Path], watched: Watched) -> None:
+    eva.evaluate(runs["one"], [0.4], 1)
+    assert watched.gathered == 0
+    eva.evaluate(runs["recomputed"], [0.4], 1)
+    assert watched.gathered > 0
+
+
+@pytest.mark.parametrize(("name", "capacity"), [("three", 48), ("per-environment", 16)])
+def test_the_player_has_one_environments_share_of_the_value_buffer(
+    name: str, capacity: int, runs: dict[str, Path], watched: Watched
+) -> None:
+    eva.evaluate(runs[name], [0.4], 1)
+    (buffer,) = watched.players[0].adjuster.value_buffers
+    assert len(buffer.values) == capacity
+    assert buffer.num_neighbours == CONFIGS[name].eva.num_neighbours
+
+
+def test_load_run_brings_back_policy_and_memory(run: Path) -> None:
+    config, agent = load_run(str(run))
+    assert config == Config.from_json((run / "config.json").read_text())
+    policy, memory = (load_file(run / f"{name}.safetensors") for name in ("policy", "memory"))
+    for network in (agent.learner.network, agent.learner.target_network):
+        assert all(torch.equal(value, policy[name]) for name, value in network.state_dict().items())
+    for name, value in agent.replay.get_state().items():
+        np.testing.assert_array_equal(np.asarray(value), memory[name].numpy())
+    assert agent.weight == config.eva.nonparametric_weight
+    assert agent.replay.num_complete > 0
+
+
+def test_load_run_goes_to_the_device_that_is_asked_for(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    config = Config.from_json((copy / "config.json").read_text())
+    trained_elsewhere = replace(config, run=replace(config.run, device="cuda"))
+    (copy / "config.json").write_text(trained_elsewhere.to_json())
+    loaded, agent = load_run(copy)
+    assert (agent.device.type, loaded) == ("cpu", trained_elsewhere)
+    with pytest.raises(eva.UserError, match="no CUDA device"):
+        load_run(copy, "cuda")
+
+
+def test_the_command_prints_json(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--weights", "0", "0.4", "--episodes", "3", "--seed", "2", "--epsilon", "0.1", "--json"]
+    assert main(["evaluate", str(runs["one"]), *flags]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    played = eva.evaluate(runs["one"], [0, 0.4], 3, seed=2, epsilon=0.1)
+    assert {name: printed[name] for name in ("run", "seed", "epsilon")} == {
+        "run": str(runs["one"]),
+        "seed": 2,
+        "epsilon": 0.1,
+    }
+    assert [result["returns"] for result in printed["results"]] == [x.episode_returns.tolist() for x in played]
+    assert [result["changed_share"] for result in printed["results"]] == [x.changed_share for x in played]
+    assert [result["weight"] for result in printed["results"]] == [0, 0.4]
+    assert [result["mean_return"] for result in printed["results"]] == [np.mean(x.episode_returns) for x in played]
+
+
+def test_the_command_prints_a_table(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(runs["one"]), "--episodes", "2"]) == 0
+    heads, *rows = capsys.readouterr().out.splitlines()
+    assert "mean return" in heads
+    assert [row.split()[0] for row in rows] == ["0", "0.2", "0.4"]  # the default
+
+
+# What cannot be evaluated.
+
+
+def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must be refused; returns its sentence."""
+    capsys.readouterr()
+    assert main(["evaluate", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("eva: ")
+    assert err.count("\n") == 1, "one sentence on one line"
+    return err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["--weights 1.1", "--weights 0 -0.1", "--weights nan", "--episodes 0", "--epsilon 2", "--seed -1"],
+)
+def test_numbers_out_of_range_are_refused(
+    flags: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "evaluate at least 1 episode" in refused([str(runs["one"]), *flags.split()], capsys)
+
+
+def test_no_weights_are_refused(runs: dict[str, Path]) -> None:
+    with pytest.raises(eva.UserError, match="1 weight"):
+        eva.evaluate(runs["one"], [], 1)
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is no run directory" in refused([str(tmp_path / "nowhere")], capsys)
+    assert "is no run directory" in refused([str(tmp_path)], capsys)
+    (tmp_path / "config.json").write_text("{")
+    assert "is not JSON" in refused([str(tmp_path)], capsys)
+    refused([], capsys)
+
+
+@pytest.mark.parametrize("state", ["running", "stopped", "failed"])
+def test_an_unfinished_run_is_refused(state: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that goes on after it was finished: the policy that is there is not the newest."""
+    (copy / "status.json").write_text(json.dumps({"state": state, "step": 60, "steps": 120}))
+    assert f"not finished (its state is {state})" in refused([str(copy)], capsys)
+    for text in ("", "[]", "{}"):
+        (copy / "status.json").write_text(text)
+        assert "not finished" in refused([str(copy)], capsys)
+
+
+@pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
+def test_damaged_files_are_refused(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copy / name
+    content = file.read_bytes()
+    for damaged in (b"", content[:7], content[:100], content[:-1], b"\xff" * len(content)):
+        file.write_bytes(damaged)
+        assert f"cannot read {file}" in refused([str(copy)], capsys)
+    file.unlink()
+    assert f"cannot read {file}" in refused([str(copy)], capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"), [("policy", "head.weight"), ("memory", "rewards"), ("memory", "embeddings")]
+)
+def test_files_of_another_run_are_refused(
+    name: str, tensor: str, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = copy / f"{name}.safetensors"
+    good = load_file(file)
+    for tensors in (
+        {key: value for key, value in good.items() if key != tensor},
+        {**good, tensor: torch.cat([good[tensor], good[tensor]])},
+    ):
+        save_file(tensors, file)
+        assert "does not fit its config.json" in refused([str(copy)], capsys)
+
+
+def test_values_that_are_no_numbers_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copy / "policy.safetensors"
+    save_file({name: tensor * torch.nan for name, tensor in load_file(file).items()}, file)
+    assert "the network's values are infinite or not numbers" in refused([str(copy)], capsys)
+
+
+@pytest.mark.parametrize("action", [99, -1])
+def test_actions_that_there_are_not_are_refused(action: int, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copy / "memory.safetensors"
+    memory = load_file(file)
+    save_file({**memory, "actions": torch.full_like(memory["actions"], action)}, file)
+    assert "does not fit its config.json: restore it, or train the run again with --restart" in refused(
+        [str(copy)], capsys
+    )
+
+
+@pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
+def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "exploded"
+    (copy / name).write_bytes(pickle.dumps(Bomb(target)))
+    assert "cannot read" in refused([str(copy)], capsys)
+    torch.save({"head.weight": Bomb(target)}, copy / name)
+    assert "cannot read" in refused([str(copy)], capsys)
+    assert not target.exists()
+    pickle.loads(pickle.dumps(Bomb(target)))  # it would have
+    assert target.exists()
+
+
+# Numbers.
+
+
+def test_the_interval_of_a_mean() -> None:
+    low, high = mean_interval(np.array([0.0, 1.0]))
+    assert (low, high) == (0.0, 1.0)  # means 0, 1/2, 1 with probabilities 1/4, 1/2, 1/4
+    low, high = mean_interval(np.array([3.5]))
+    assert (low, high) == (3.5, 3.5)
+    low, high = mean_interval(np.full(7, -2.0))
+    np.testing.assert_allclose([low, high], -2.0)
+
+
+def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
+    values = np.random.default_rng(1).gamma(2.0, size=9)
+    picks = np.random.default_rng(0).integers(9, size=(2_000, 9)).tolist()
+    means = sorted(math.fsum(values[i] for i in pick) / 9 for pick in picks)
+    low, high = mean_interval(values)
+    # The quantile at place p of 2,000 sorted means lies between its neighbours.
+    assert means[math.floor(0.025 * 1_999)] - 1e-12 <= low <= means[math.ceil(0.025 * 1_999)] + 1e-12
+    assert means[math.floor(0.975 * 1_999)] - 1e-12 <= high <= means[math.ceil(0.975 * 1_999)] + 1e-12
+
+
+def test_the_interval_of_many_is_the_normal_one_and_axes_are_apart() -> None:
+    values = np.random.default_rng(2).normal([0.0, 10.0], [1.0, 3.0], size=(400, 2))
+    low, high = mean_interval(values)
+    assert low.shape == high.shape == (2,)
+    half = 1.96 * values.std(axis=0, ddof=1) / math.sqrt(400)
+    np.testing.assert_allclose(low, values.mean(axis=0) - half, atol=0.15 * half.max())
+    np.testing.assert_allclose(high, values.mean(axis=0) + half, atol=0.15 * half.max())
+    alone = mean_interval(values[:, 1])
+    np.testing.assert_allclose([low[1], high[1]], alone)
+
+
+def test_gains_are_paired_with_weight_0() -> None:
+    played = [
+        (0.4, np.array([1.0, 2.0, 6.0]), 0.25),
+        (0.0, np.array([0.0, 1.0, 5.0]), None),
+        (0.2, np.array([3.0, 0.0, 3.0]), 0.5),
+    ]
+    gaining, baseline, other = summarise_evaluation(played)
+    assert (gaining["weight"], gaining["episodes"], gaining["mean_return"]) == (0.4, 3, 3.0)
+    assert (gaining["gain"], gaining["changed_share"]) == (1.0, 0.25)
+    np.testing.assert_allclose(gaining["gain_interval"], [1.0, 1.0])  # always 1: pairing leaves no doubt
+    assert gaining["interval"][0] < 3.0 < gaining["interval"][1]
+    assert (baseline["gain"], baseline["gain_interval"]) == (0.0, [0.0, 0.0])
+    assert other["gain"] == 0.0
+    np.testing.assert_allclose(other["gain_interval"], mean_interval(np.array([3.0, -1.0, -2.0])))
+    assert json.loads(json.dumps([gaining, baseline, other])) == [gaining, baseline, other]
+
+
+def test_without_weight_0_there_is_no_gain() -> None:
+    (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0]), 0.5)])
+    assert (row["gain"], row["gain_interval"]) == (None, None)
+
+
+def test_the_table_is_aligned() -> None:
+    rows = summarise_evaluation([(0.0, np.array([1.0, 1.0]), None), (0.25, np.array([1.5, 1.5]), 0.125)])
+    lines = evaluation_table(rows).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert lines[1].split() == ["0", "1.000", "1.000", "to", "1.000", "+0.000", "0.000", "to", "0.000"]
+    assert lines[2].split() == ["0.25", "1.500", "1.500", "to", "1.500", "+0.500", "0.500", "to", "0.500", "12.5%"]

@@ -1,0 +1,387 @@
+"""Full disks, damaged and hostile files, a second process: one sentence, and nothing that was good is lost."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eva.cli.main import main
+from eva.runs.checkpoint.store import CheckpointStore, load
+from eva.runs.loop import train
+from eva.runs.record.directory import RunDirectory
+from tests.helpers.agents import Bomb
+from tests.test_resume import (
+    FILES,
+    checkpoint_steps,
+    command,
+    commanded,
+    differing,
+    has_reached,
+    recorded,
+    run_config,
+    said,
+    started,
+    status_of,
+    trained,
+    wait_until,
+)
+
+CONFIG = run_config(steps=100)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the run records if nothing happens to it."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    trained(CONFIG, path)
+    return recorded(path)
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with checkpoints after 40 and 60 of 100 transitions."""
+    path = tmp_path_factory.mktemp("half") / "run"
+    trained(replace(CONFIG, steps=60), path)
+    assert checkpoint_steps(path) == [40, 60]
+    return path
+
+
+@pytest.fixture
+def halfway(tmp_path: Path, half: Path) -> Path:
+    """Such a run, to do with as one likes."""
+    return shutil.copytree(half, tmp_path / "run")
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that must be refused; returns its sentence."""
+    assert main(arguments) == 2
+    return one_sentence(capsys.readouterr().err)
+
+
+def one_sentence(error: str) -> str:
+    """The last line of what was said: a sentence, and no traceback."""
+    assert "Traceback" not in error
+    assert "Exception" not in error
+    *_, last = error.splitlines()
+    assert last.startswith("eva: ")
+    assert last.endswith(".")
+    assert error.count("eva: ") == 1
+    return last
+
+
+def recorded_files(path: Path) -> dict[str, str]:
+    """What lies in a run directory, by its checksum."""
+    files = [file for file in path.rglob("*") if file.is_file()]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+# Full disks
+
+MOMENTS = {  # the method during whose n-th call the disk is full, and how many bytes a file can still have then
+    "beginning": (RunDirectory, "begin", 1, 0),
+    "metrics": (RunDirectory, "add_metrics", 5, 0),
+    "half a line of metrics": (RunDirectory, "add_metrics", 5, 950),
+    "checkpoint": (CheckpointStore, "save", 3, 0),
+    "half a checkpoint": (CheckpointStore, "save", 3, 20_000),
+    "records before a checkpoint": (RunDirectory, "get_state", 3, 0),
+    "policy": (RunDirectory, "keep", 1, 1_000),
+    "memory": (RunDirectory, "keep", 1, 10_000),
+}
+
+
+def on_a_full_disk(arguments: list[str], error: Any) -> None:
+    """Run the command line on a disk that is full from some moment on: no file can grow beyond a size."""
+    moment, *arguments = arguments
+    owner, name, number, size = MOMENTS[moment]
+    method: Callable[..., Any] = getattr(owner, name)
+    calls = iter(range(1, 1000))
+
+    def filled(*positional: Any) -> Any:
+        if next(calls) == number:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        return method(*positional)
+
+    setattr(owner, name, filled)
+    commanded(arguments, error)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_full_disk_costs_nothing_but_time(tmp_path, whole, moment):
+    path = tmp_path / "run"
+    process, error = started(on_a_full_disk, [moment, *command(CONFIG, path)])
+    process.join(100)
+    assert process.exitcode == 2
+    sentence = one_sentence(said(error))
+    assert "cannot write" in sentence
+    assert "(File too large)" in sentence
+    assert str(path) in sentence
+
+    steps = checkpoint_steps(path)
+    expected = {"beginning": [], "policy": [80, 100], "memory": [80, 100]}.get(moment, [20, 40])
+    assert steps == expected
+    for step in steps:
+        assert load(path / "checkpoints" / f"step-{step:012d}", CONFIG.identity).step == step
+    assert (path / "policy.safetensors").exists() == (moment == "memory")
+    assert not (path / "memory.safetensors").exists()
+    for name in FILES[:2] if steps else ():
+        there = (path / name).read_bytes()
+        assert whole[name].startswith(there)
+        assert len(there) > 60, "more than the title"
+    assert not list(path.glob(".*.[0-9]*"))
+
+    assert ("goes on from" in trained(CONFIG, path)) == bool(steps)  # there is room again
+    assert differing(path, whole) == []
+
+
+def test_a_full_disk_while_a_run_goes_on_again(halfway, whole, capsys):
+    """Nothing is lost either if there is no room to take up the run."""
+    before = recorded_files(halfway)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    arguments = command(CONFIG, halfway)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        code = main(arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 2
+    assert "cannot write" in one_sentence(capsys.readouterr().err)
+    assert recorded_files(halfway) == before
+    trained(CONFIG, halfway)
+    assert differing(halfway, whole) == []
+
+
+# Places that cannot be written, even by the superuser
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert "cannot write" in refused(at(tmp_path / "file" / "run"), capsys)
+    assert "is a file" in refused(at(tmp_path / "file"), capsys)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def at(path: Path) -> list[str]:
+    """The arguments that train in a place which need not have a parent."""
+    return ["train", "smoke", "--steps", "20", "--out", str(path)]
+
+
+@pytest.mark.parametrize("name", [".lock", "status.json", "metrics.jsonl"])
+def test_a_run_whose_files_cannot_be_written_is_refused(halfway, whole, capsys, name):
+    aside = halfway.with_name("aside")
+    (halfway / name).rename(aside)
+    (halfway / name).mkdir()
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert "cannot write" in sentence
+    assert name in sentence or str(halfway) in sentence
+    (halfway / name).rmdir()
+    aside.rename(halfway / name)
+    trained(CONFIG, halfway)
+    assert differing(halfway, whole) == []
+
+
+# Damaged checkpoints
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    [
+        (cut, "arrays.safetensors"),
+        (flip, "arrays.safetensors"),
+        (flip, "plain.json"),
+        (flip, "manifest.json"),
+        (Path.unlink, "manifest.json"),
+    ],
+)
+def test_a_damaged_checkpoint_is_passed_over(halfway, whole, capsys, damage, name):
+    newest, older = (halfway / "checkpoints" / f"step-{step:012d}" for step in (60, 40))
+    damage(newest / name)
+    assert main(command(CONFIG, halfway)) == 0
+    warning, goes_on, *_ = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"{newest / name} is damaged (")
+    assert warning.endswith(f"): going back to {older}.")
+    assert goes_on == f"{halfway} goes on from 40 transitions."
+    assert differing(halfway, whole) == []
+
+
+def test_without_a_good_checkpoint_there_is_advice(halfway, whole, capsys):
+    for entry in (halfway / "checkpoints").iterdir():
+        flip(entry / "arrays.safetensors")
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert "step-000000000060/arrays.safetensors is damaged (its checksum does not match)" in sentence
+    assert "pass --restart to start over, which discards the run's records, or restore the file" in sentence
+    assert recorded_files(halfway) == before
+    assert main([*command(CONFIG, halfway), "--restart"]) == 0
+    assert differing(halfway, whole) == []
+
+
+def test_a_finished_run_without_checkpoints_is_not_overwritten(halfway, whole, capsys):
+    """Somebody may have removed them to save space."""
+    (halfway / "checkpoints").rename(halfway.with_name("aside"))
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"{halfway} is finished after 60 transitions and has no checkpoint to go on from" in sentence
+    assert "pass --restart to start over" in sentence
+    assert recorded_files(halfway) == before
+    assert main([*command(CONFIG, halfway), "--restart"]) == 0
+    assert differing(halfway, whole) == []
+
+
+def test_a_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
+    status = status_of(halfway) | {"state": "stopped"}
+    (halfway / "status.json").write_text(json.dumps(status))
+    shutil.rmtree(halfway / "checkpoints")
+    before = recorded_files(halfway)
+    assert "is stopped after 60 transitions and has no checkpoint" in refused(command(CONFIG, halfway), capsys)
+    assert recorded_files(halfway) == before
+
+
+def test_checkpoints_that_cannot_be_reached_are_not_given_up(halfway, capsys):
+    """Say, on a disk that is not there."""
+    shutil.rmtree(halfway / "checkpoints")
+    (halfway / "checkpoints").symlink_to(halfway / "disk")
+    (halfway / "status.json").write_text(json.dumps(status_of(halfway) | {"state": "running"}))
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"cannot read {halfway / 'checkpoints'} (No such file or directory): restore it" in sentence
+    assert recorded_files(halfway) == before
+
+
+def test_records_that_lost_their_end_are_refused(halfway, capsys):
+    os.truncate(halfway / "episodes.csv", 30)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"{halfway / 'episodes.csv'} has lost its end: restore it or start over with --restart." in sentence
+
+
+def test_records_are_cut_all_or_none(halfway, capsys):
+    (halfway / "timing.jsonl").unlink()
+    flip(halfway / "checkpoints" / "step-000000000060" / "plain.json")  # so that all would be cut back to 40
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"cannot read {halfway / 'timing.jsonl'} (No such file or directory): restore it or start over" in sentence
+    assert recorded_files(halfway) == before
+
+
+class Gone(io.StringIO):
+    """A stream that nobody reads any more, or whose disk is full."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.error = OSError(number, os.strerror(number))
+
+    def write(self, _: str) -> int:
+        raise self.error
+
+    def flush(self) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
+def test_progress_that_cannot_be_told_ends_no_run(tmp_path, whole, number):
+    train(CONFIG, tmp_path / "run", Gone(number))
+    assert differing(tmp_path / "run", whole) == []
+
+
+def test_a_command_whose_log_is_full_does_its_work(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "eva", *command(CONFIG, tmp_path / "run")], stderr=full, check=False
+        )
+    assert done.returncode == 0
+    assert status_of(tmp_path / "run")["state"] == "finished"
+
+
+def test_output_that_cannot_be_written_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Gone(errno.ENOSPC))
+    assert "cannot use the output (No space left on device)" in refused(["presets"], capsys)
+
+
+def test_who_may_read_a_run_may_read_all_of_it(half):
+    modes = {path.name: path.stat().st_mode for path in half.iterdir() if path.is_file() and path.name != ".lock"}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_a_memory_that_does_not_fit_is_told(tmp_path, capsys):
+    enormous = ["--eva.value-buffer-capacity", "1000000000000"]
+    sentence = refused(["train", "smoke", "--out", str(tmp_path / "run"), *enormous], capsys)
+    assert "there is not enough memory" in sentence
+
+
+# Hostile files
+
+
+def test_no_pickle_is_executed(halfway, whole, tmp_path, capsys):
+    crater = tmp_path / "crater"
+    bomb = pickle.dumps(Bomb(crater))
+    newest = halfway / "checkpoints" / "step-000000000060"
+    paths = [file for folder in (halfway, newest) for file in folder.iterdir() if file.is_file()]
+    learned = {"policy.safetensors", "memory.safetensors"}
+    assert {*learned, "config.json", "status.json", "manifest.json", "plain.json"} <= {path.name for path in paths}
+    said = {}
+    for path in paths:
+        there = tmp_path / "there"
+        shutil.copytree(halfway, there)
+        victim = there / path.relative_to(halfway)
+        victim.write_bytes(bomb)
+        code = main(command(CONFIG, there))
+        error = capsys.readouterr().err
+        said[path.name] = one_sentence(error) if code else error
+        if code == 0:  # a record has no checksum: one of the right length stays as it is
+            assert set(differing(there, whole)) <= {path.name} & {"episodes.csv", "metrics.jsonl"}
+        assert ("is damaged" in error and str(victim) in error) == (path.parent == newest)
+        assert "Traceback" not in error
+        assert not crater.exists()
+        shutil.rmtree(there)
+    refused = {name: sentence for name, sentence in said.items() if sentence.startswith("eva: ")}
+    assert all(f"/{name}" in sentence for name, sentence in refused.items())
+    assert {"config.json"} <= refused.keys() <= {"config.json", "episodes.csv", "metrics.jsonl", "timing.jsonl"}
+    pickle.loads(bomb)
+    assert crater.exists(), "it was a real one"
+
+
+# Two processes
+
+
+def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(tmp_path, whole, capsys):
+    path = tmp_path / "run"
+    first, error = started(commanded, command(replace(CONFIG, steps=10**6), path))
+    try:
+        wait_until(lambda: has_reached(path, 30), first)
+        assert f"another process is training in {path}" in refused(command(CONFIG, path), capsys)
+        assert f"another process is training in {path}" in refused([*command(CONFIG, path), "--restart"], capsys)
+        assert first.is_alive()
+    finally:
+        os.kill(first.pid, signal.SIGKILL)
+        first.join()
+    assert "Traceback" not in said(error)
+    assert status_of(path)["state"] == "running"
+    reached = max(checkpoint_steps(path))
+    longer = replace(CONFIG, steps=reached + 40)
+    assert f"goes on from {reached:,} transitions." in trained(longer, path)
+    trained(longer, tmp_path / "whole")
+    assert differing(path, recorded(tmp_path / "whole")) == []
