@@ -1,4 +1,4 @@
-"""From a config to objects: the only wiring, and the only place that seeds anything."""
+"""From a config to objects: all wiring and all seeding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.adjuster import EphemeralValueAdjuster, NonparametricWeight
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.agent.kbrl import kernel_based_rl
 from eva.agent.learner import Learner
-from eva.agent.memory.priorities import Priorities
 from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.network import QNetwork, convolved_size, image_shape
+from eva.agent.optimisers import OPTIMISERS
+from eva.agent.planner import Planner, Trace, recomputed_values, stored_values
+from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
+from eva.build_memory import build_replay
 from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.envs.maze import VectorCoinMaze
 from eva.envs.maze_layout import resolved
@@ -27,13 +31,11 @@ from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.machine import check_memory
-from eva.types import EnvironmentSpec, VectorEnvironment
-from eva.variants import bytes_per_slot, index, observation_store, planner
+from eva.types import EnvironmentSpec, Floats, Trajectories, VectorEnvironment
 
 T = TypeVar("T")
 
-# Each component draws from its own stream. The order is part of every result: add new ones at the end.
+# Each component draws from its own stream. The order determines all results: add new ones at the end.
 _STREAMS = ("environment", "network", "exploration", "sampling")
 
 
@@ -44,15 +46,15 @@ def generators(seed: int) -> dict[str, np.random.Generator]:
 
 
 def resolve(config: Config) -> Config:
-    """Return `config` with a map's text instead of its path and a game's usual name: a run depends on nothing else."""
+    """Return `config` with the map's text instead of its path, and the game's canonical name."""
     maze = replace(config.maze, layout=resolved(config.maze.layout))
     return replace(config, maze=maze, atari=replace(config.atari, game=game_name(config.atari.game)))
 
 
 def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment:
-    """Return the environments that `config` names, for a run's beginning or to follow on so many transitions."""
+    """Return the environments that `config` names; after `transitions`, with new random episodes."""
     generator = generators(config.seed)["environment"]
-    if transitions > 0:  # what follows must not repeat the beginning
+    if transitions > 0:  # a resumed run must not repeat the episodes of its beginning
         generator = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(len(_STREAMS), transitions)))
     num_environments = config.environment.num_environments
     if config.environment.id == MAZE_ID:
@@ -65,13 +67,13 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
 
 
 def environment_spec(config: Config) -> EnvironmentSpec:
-    """Return what an agent must know about the environments that `config` names."""
+    """Return the spec of the environments that `config` names."""
     with closing(build_environment(config)) as environment:
         return environment.spec
 
 
 def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:
-    from eva.envs.atari import AtariGame, VectorAtari  # an extra, which may be missing
+    from eva.envs.atari import AtariGame, VectorAtari  # an optional extra
 
     games = [
         AtariGame(
@@ -101,19 +103,21 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
     return EVAAgent(
         Learner(
             network,
+            OPTIMISERS[learner.optimiser](network.named_parameters(), learner.optimiser_epsilon),
             learning_rate=_learning_rate(learner),
             error=learner.error,
             target_period_updates=learner.target_period_updates,
             double=learner.double,
+            max_gradient_norm=learner.max_gradient_norm,
         ),
         build_adjuster(config.eva, replay, network.values, network, spec.num_actions),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
-        weight_schedule(config.eva),
+        nonparametric_weight(config.eva),
         streams["sampling"],
         batch_size=learner.batch_size,
         learning_starts_transitions=learner.learning_starts_transitions,
         update_period_steps=learner.update_period_steps,
-        adjust_when_full=config.eva.start == "full",
+        updates_per_round=learner.updates_per_round,
         clip_rewards=learner.clip_rewards,
     )
 
@@ -125,7 +129,7 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
         for side in image_shape(spec.observation_shape)[:2]:
             if convolved_size(side, network.filter_sizes, network.strides) < 1:
                 raise UserError(
-                    f"the convolutions do not fit an image of {spec.observation_shape}: use fewer or smaller ones "
+                    f"the convolutions do not fit images of shape {spec.observation_shape}: use fewer or smaller ones "
                     "(network.filter_sizes, network.strides)."
                 )
     return QNetwork(
@@ -138,27 +142,6 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
         embedding_size=network.embedding_size,
         white=255 if spec.observation_dtype == np.uint8 else 1,
         generator=generator,
-    )
-
-
-def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) -> ReplayBuffer:
-    """Return an empty replay buffer, or say that it would not fit into memory."""
-    replay, embedding_size = config.replay, config.network.embedding_size
-    check_memory(
-        replay.replay_capacity,
-        bytes_per_slot(replay, embedding_size, spec),
-        ", or choose --replay.frames compressed" if spec.num_stacked > 1 and replay.frames == "raw" else "",
-    )
-    return ReplayBuffer(
-        replay.replay_capacity,
-        spec.num_environments,
-        observation_store(replay, spec),
-        embedding_size,
-        config.learner.discount,
-        device,
-        _priorities(replay) if replay.prioritised else None,
-        index(replay, embedding_size),
-        reads_ahead=spec.num_stacked > 1 and config.run.threads != 1,
     )
 
 
@@ -176,26 +159,63 @@ def build_adjuster(
         config: What to plan and how.
         replay: The memory.
         values: From embeddings to Q_theta.
-        network: From observations to Q_theta and embeddings; needed where remembered values are recomputed (P6).
+        network: From observations to Q_theta and embeddings; needed if remembered values are recomputed (P6).
         num_actions: A.
-        num_environments: That are acted in; if not given, those whose lanes the memory has.
+        num_environments: Environments to act in; by default those of the memory.
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
     num_lanes, is_shared = len(replay.lane_counts), config.value_buffers == "shared"
-    # A player (P28) has fewer environments, but value buffers as large as in training.
+    # For evaluation (P28) there are fewer environments, but value buffers of the same size as in training.
     num_buffers = 1 if is_shared else num_environments or num_lanes
     capacity = config.value_buffer_capacity // (1 if is_shared else num_lanes)
     return EphemeralValueAdjuster(
         replay,
-        planner(config, replay, values, network),
+        build_planner(config, replay, values, network),
         [ValueBuffer(capacity, config.num_neighbours, embedding_size, num_actions, device) for _ in range(num_buffers)],
         plan_period_steps=config.plan_period_steps,
         plan_at_episode_start=config.plan_at_episode_start,
     )
 
 
+def build_planner(
+    config: EVAConfig,
+    replay: ReplayBuffer,
+    values: Callable[[Tensor], Tensor],
+    network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
+) -> Planner:
+    """Return a planner over a memory; arguments as in `build_adjuster`."""
+    if config.remembered_values == "stored":
+        evaluate = partial(stored_values, replay, values)
+    else:
+        assert network is not None
+        evaluate = partial(recomputed_values, replay, network)
+    return Planner(
+        replay,
+        _trace(config),
+        evaluate,
+        num_trajectories=config.num_trajectories,
+        trajectory_length=config.trajectory_length,
+        keep_all=config.value_buffer_entries == "all",
+    )
+
+
+def _trace(config: EVAConfig) -> Trace:
+    traces: dict[str, Trace] = {
+        "tcp": partial(_without_embeddings, trajectory_centric_planning),
+        "n-step": partial(_without_embeddings, n_step),
+        "kbrl": partial(kernel_based_rl, bandwidth=config.kbrl_bandwidth, parametric_similarity=config.kbrl_similarity),
+    }
+    return traces[config.trace]
+
+
+def _without_embeddings(
+    trace: Callable[[Trajectories, Floats], Floats], trajectories: Trajectories, q_theta: Floats, _: Floats
+) -> Floats:
+    return trace(trajectories, q_theta)
+
+
 def _plain(number: T) -> T:
-    """Return NumPy's number as Python's."""
+    """Return a NumPy scalar as a Python number."""
     return number.item() if isinstance(number, np.generic) else number
 
 
@@ -210,37 +230,37 @@ def make_adjuster(
     config: EVAConfig = EVAConfig(),  # noqa: B008  (frozen)
     device: str = "cpu",
 ) -> EphemeralValueAdjuster:
-    """Return an adjuster with a memory of its own, for a training loop of yours.
+    """Return an adjuster with its own memory, for your own training loop.
 
     Args:
         values: The last layer of your network: from embeddings (n, D), in float32, to Q_theta (n, A), tensors on
             `device`. For a network of another precision: `lambda h: head(h.double())`.
-        embedding_size: D, the size of what the last layer reads.
+        embedding_size: D, the input size of the last layer.
         num_actions: A.
         num_environments: E, environments that you step together.
-        memory_capacity: States remembered, over all environments; no observations are kept.
+        memory_capacity: States remembered, over all environments; observations are not kept.
         discount: gamma.
-        config: What to plan and how; its weight, start and annealing are not read: give the weight to each `adjust`.
+        config: What to plan and how. Its weight, start and annealing are ignored: pass the weight to `adjust`.
         device: Where embeddings are kept and searched.
     """
     if config.remembered_values == "recomputed":
-        raise UserError("an adjuster of your own keeps no observations: leave remembered_values at 'stored'.")
-    whole = Config(  # refuses what is out of range
+        raise UserError("this adjuster keeps no observations: leave remembered_values at 'stored'.")
+    whole = Config(  # raises if a value is out of range
         environment=EnvironmentConfig(num_environments=_plain(num_environments)),
         network=NetworkConfig(embedding_size=_plain(embedding_size)),
         replay=ReplayConfig(replay_capacity=_plain(memory_capacity)),
         learner=LearnerConfig(discount=_plain(discount)),
         eva=config,
     )
-    spec = EnvironmentSpec(num_environments, num_actions, (0,), np.dtype(np.uint8))  # no observations are kept
+    spec = EnvironmentSpec(num_environments, num_actions, (0,), np.dtype(np.uint8))
     memory = build_replay(whole, spec, resolve_device(device))
     return build_adjuster(config, memory, values, None, num_actions)
 
 
 def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float, seed: int) -> EVAAgent:
-    """Return an agent for one environment that acts with what `agent` has learned and remembers (P28).
+    """Return an agent that evaluates `agent` in one environment (P28): call only `act` and `plan`.
 
-    It shares network and memory with `agent`, begins with an empty value buffer, and is only to `act` and `plan`.
+    It shares network and memory with `agent`, and starts with an empty value buffer.
     """
     network = agent.learner.network
     streams = generators(seed)
@@ -248,34 +268,23 @@ def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float,
         agent.learner,
         build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, 1),
         EpsilonGreedy(network.num_actions, LinearSchedule(epsilon, epsilon), streams["exploration"]),
-        LinearSchedule(weight, weight),
+        NonparametricWeight(LinearSchedule(weight, weight)),
         streams["sampling"],
         batch_size=config.learner.batch_size,
         learning_starts_transitions=0,
         update_period_steps=1,
-        adjust_when_full=False,
+        updates_per_round=1,
         clip_rewards=config.learner.clip_rewards,
     )
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device called `name`; `auto` is CUDA where there is one."""
+    """Return the device called `name`; `auto` is CUDA if available."""
     if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("there is no CUDA device that torch can use here: choose --device cpu or auto.")
+        raise UserError("torch finds no CUDA device: choose --device cpu or auto.")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
-
-
-def _priorities(config: ReplayConfig) -> Priorities:
-    return Priorities(
-        config.replay_capacity,
-        priority_exponent=config.priority_exponent,
-        priority_floor=config.priority_floor,
-        importance_exponent=LinearSchedule(
-            config.importance_exponent_start, 1.0, 0, config.importance_anneal_transitions
-        ),
-    )
 
 
 def _learning_rate(config: LearnerConfig) -> LinearSchedule:
@@ -283,8 +292,13 @@ def _learning_rate(config: LearnerConfig) -> LinearSchedule:
     return LinearSchedule(config.learning_rate, end, 0, config.learning_rate_decay_updates)
 
 
+def nonparametric_weight(config: EVAConfig) -> NonparametricWeight:
+    """Return the weight of Q_NP over a run."""
+    return NonparametricWeight(weight_schedule(config), start_when_full=config.start == "full")
+
+
 def weight_schedule(config: EVAConfig) -> LinearSchedule:
-    """Return the weight of Q_NP by transitions so far."""
+    """Return the weight of Q_NP by transitions, once EVA applies."""
     weight = config.nonparametric_weight
     if config.anneal_start_transitions is None:
         return LinearSchedule(weight, weight)

@@ -3,61 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from eva.agent.explanation import RoundHistory
+from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.replay import ReplayBuffer
-from eva.agent.planner import Planner, Plans
-from eva.agent.tensors import to_device
-from eva.agent.value_buffer import Recall, ValueBuffer
-from eva.types import Bools, Explanation, Floats, Ints, Neighbour, RememberedTrajectory, State, Trajectories
+from eva.agent.planner import Planner, PlanningRound
+from eva.agent.tensors import as_array, as_tensor, check_actions, check_shapes, check_weight
+from eva.agent.value_buffer import ValueBuffer
+from eva.types import Bools, Explanation, Floats, Ints, State
 
 Array = TypeVar("Array", Floats, Tensor)
 
 
 def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
-    """Return Q_EVA = (1 - w) Q_theta + w Q_NP (Eq. 1; P1: the weight is on Q_NP, so 0 is DQN)."""
+    """Return Q_EVA = (1 - w) Q_theta + w Q_NP (Eq. 1). The weight w is that of Q_NP, so 0 is DQN (P1)."""
     q_eva: Floats = (1 - nonparametric_weight) * q_theta + nonparametric_weight * q_np
     return q_eva
 
 
-def _refuse_weight(nonparametric_weight: float) -> None:
-    if not 0 <= nonparametric_weight <= 1:
-        raise ValueError(f"a weight of {nonparametric_weight}, but it is a share, from 0 to 1")
-
-
-def _on_host(array: NDArray[Any] | Tensor) -> NDArray[Any]:
-    if not isinstance(array, Tensor):
-        return np.asarray(array)
-    return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()  # NumPy has no bfloat16
-
-
 @dataclass(frozen=True)
-class _Round:
-    """What an explanation needs of a round of planning while its entries are in a value buffer."""
+class NonparametricWeight:
+    """The weight w of Q_NP over a run: 0 until EVA applies, then `schedule`.
 
-    trajectories: Trajectories
-    q_np: Floats  # (B, T, A)
-    born: Ints  # (B, T) of the states: when they were stored
+    Args:
+        schedule: The weight by transitions.
+        start_when_full: EVA applies once the replay buffer is full; otherwise once learning has started (P9).
+    """
+
+    schedule: LinearSchedule
+    start_when_full: bool = False
+
+    def __call__(self, memory: ReplayBuffer, transitions: int, is_learning: bool) -> float:
+        """Return the weight for the next decision."""
+        applies = memory.is_full if self.start_when_full else is_learning
+        return self.schedule(transitions) if applies and memory.num_complete > 0 else 0.0
 
 
 class EphemeralValueAdjuster:
-    """Memory search, planner, value buffer and mixing, joined.
+    """Memory search, planner, value buffer and mixing, combined.
 
-    Before each action, `adjust` shifts the network's values by what was planned for states like the present one.
-    After it, and before the present state is stored (P22), `plan` refreshes those plans when they are due. In a loop
-    of your own, `observe` plans and stores. Where a method takes arrays, it takes NumPy's or tensors.
+    Before each action, `adjust` shifts the network's values towards values planned for similar states. After it, and
+    before the present state is stored (P22), `plan` refreshes these plans when they are due. In your own training
+    loop, `observe` plans and stores. Methods take NumPy arrays or tensors.
 
     Args:
         memory: The replay buffer that is searched.
         planner: Plans over it.
         value_buffers: One shared by all environments, or one for each (P8).
-        plan_period_steps: Plan at the first step and then every so many (P4); the clock runs on across episodes.
+        plan_period_steps: Plan at the first step and then every `plan_period_steps` (P4), counted across episodes.
         plan_at_episode_start: Plan at each episode's first step too (P23).
     """
 
@@ -76,11 +75,10 @@ class EphemeralValueAdjuster:
         self._planner = planner
         self._plan_period_steps = plan_period_steps
         self._plan_at_episode_start = plan_at_episode_start
-        self._num_rounds = 0
-        self._rounds: dict[int, _Round] = {}
+        self._history = RoundHistory(memory.index)
 
     def adjust(self, q_theta: Array, embeddings: Floats | Tensor, nonparametric_weight: float = 0.4) -> Array:
-        """Return Q_EVA of the present states; Q_theta where nothing is planned yet (P24).
+        """Return Q_EVA of the present states.
 
         Args:
             q_theta: The network's values, (E, A).
@@ -91,45 +89,47 @@ class EphemeralValueAdjuster:
             Q_EVA, (E, A): use it for this decision and drop it.
         """
         if isinstance(q_theta, Tensor):
-            adjusted = self.adjust(_on_host(q_theta), embeddings, nonparametric_weight)
+            adjusted = self.adjust(as_array(q_theta), embeddings, nonparametric_weight)
             dtype = q_theta.dtype if q_theta.is_floating_point() else None
             return torch.as_tensor(adjusted, dtype=dtype, device=q_theta.device)
-        _refuse_weight(nonparametric_weight)
-        is_mixed = nonparametric_weight > 0
-        q_eva = np.array(q_theta, np.result_type(q_theta, np.float32) if is_mixed else None)  # whole numbers do not mix
-        if not is_mixed:
-            return q_eva
+        check_weight(nonparametric_weight)
+        if nonparametric_weight == 0:
+            return np.array(q_theta)
         queries = self._tensor(embeddings)
         if len(queries) != len(q_theta):
-            raise ValueError(f"values of {len(q_theta)} states, but embeddings of {len(queries)}")
-        self._refuse_others(len(queries))
-        for e, buffer in enumerate(self.value_buffers):
-            mine = slice(None) if self._is_shared else slice(e, e + 1)
-            recall = buffer.read(queries[mine])
-            if recall is not None:
-                q_eva[mine] = mix(q_theta[mine], recall.q_np, nonparametric_weight)
+            raise ValueError(f"q_theta has {len(q_theta)} states, but embeddings has {len(queries)}")
+        self._check_environments(len(queries))
+        q_eva = q_theta.astype(np.result_type(q_theta, np.float32))  # a copy; integers become floats
+        for buffer, rows in self._rows_by_buffer(np.arange(len(queries))):
+            recall = buffer.read(queries[rows])
+            if recall is not None:  # with fewer than K entries, Q_EVA is Q_theta (P24)
+                q_eva[rows] = mix(q_theta[rows], recall.q_np, nonparametric_weight)
         return q_eva
 
     def plan(self, embeddings: Array, episode_starts: Bools | Tensor | None = None) -> None:
-        """Advance the clock by one step and plan for the environments whose plans are due.
-
-        While there is nothing to plan over, the clock stands still (P30).
+        """Count one step, and plan for the environments whose plans are due.
 
         Args:
             embeddings: Of the present states, (E, D).
             episode_starts: Whether each is its episode's first, (E,); by default none is.
         """
-        self._refuse_others(len(embeddings))
-        if self.memory.num_complete == 0:
+        self._check_environments(len(embeddings))
+        if self.memory.num_complete == 0:  # nothing to plan over: the step does not count (P30)
             return
         due = np.full(len(embeddings), self.num_steps % self._plan_period_steps == 0)
         if self._plan_at_episode_start and episode_starts is not None:
-            due |= _on_host(episode_starts).astype(np.bool_)
+            due |= as_array(episode_starts).astype(np.bool_)
         self.num_steps += 1
-        if not due.any():
-            return
         (environments,) = due.nonzero()
-        self._keep(self._planner.plan(self._tensor(embeddings)[environments]), environments)
+        if len(environments) > 0:
+            self._append(self._planner.plan(self._tensor(embeddings)[environments]), environments)
+
+    def _append(self, planned: PlanningRound, environments: Ints) -> None:
+        """Append (h, Q_NP) of a round to the value buffers of the environments that were planned for."""
+        embeddings, q_np, origins = planned.entries(self._history.num_rounds)
+        for buffer, rows in self._rows_by_buffer(environments[planned.queries]):
+            buffer.append(embeddings[rows], q_np[rows], origins[rows])
+        self._history.add(planned, oldest=min(buffer.oldest_round for buffer in self.value_buffers))
 
     def observe(
         self,
@@ -140,15 +140,15 @@ class EphemeralValueAdjuster:
         truncated: Bools | Tensor,
         last_embeddings: Array | None = None,
     ) -> None:
-        """Plan if it is due, then store one transition of every environment.
+        """Plan if due, then store one transition of every environment.
 
         Args:
             embeddings: Of the states acted in, (E, D).
             actions: (E,)
             rewards: (E,)
             terminated: (E,)
-            truncated: (E,); a termination on the same step counts instead (P50).
-            last_embeddings: Of the states after the action, (E, D); needed where truncated.
+            truncated: (E,); ignored where terminated (P50).
+            last_embeddings: Of the states after the action, (E, D); required if an episode is truncated.
         """
         self.plan(embeddings, self.memory.episode_starts)
         self.store(embeddings, actions, rewards, terminated, truncated, last_embeddings)
@@ -162,21 +162,25 @@ class EphemeralValueAdjuster:
         truncated: Bools | Tensor,
         last_embeddings: Array | None = None,
     ) -> None:
-        """Store one transition of every environment, without planning; the arguments are those of `observe`."""
-        actions, rewards = _on_host(actions), _on_host(rewards)
-        terminated, truncated = (_on_host(flags).astype(np.bool_) for flags in (terminated, truncated))
-        by_state = {
-            "embeddings": embeddings,
-            "last_embeddings": embeddings if last_embeddings is None else last_embeddings,
-        }
-        by_environment = {"actions": actions, "rewards": rewards, "terminated": terminated, "truncated": truncated}
-        self._refuse_misfits(by_state, by_environment)  # before anything is stored
-        (lanes,) = (truncated & ~terminated).nonzero()
-        if len(lanes) > 0 and last_embeddings is None:
+        """Store one transition of every environment without planning; arguments as in `observe`."""
+        actions, rewards = as_array(actions), as_array(rewards)
+        terminated, truncated = (as_array(flags).astype(np.bool_) for flags in (terminated, truncated))
+        last = embeddings if last_embeddings is None else last_embeddings
+        num_environments, embedding_size = len(self.memory.lane_counts), self.memory.embeddings.shape[1]
+        check_shapes((num_environments, embedding_size), embeddings=embeddings, last_embeddings=last)
+        check_shapes((num_environments,), actions=actions, rewards=rewards, terminated=terminated, truncated=truncated)
+        check_actions(actions, self.value_buffers[0].values.shape[1])
+        if last_embeddings is None and (truncated & ~terminated).any():
             raise ValueError("pass last_embeddings where an episode is truncated")
-        self.memory.append(None, actions, rewards, terminated, self._tensor(embeddings))
-        if last_embeddings is not None and len(lanes) > 0:
-            self.memory.close(lanes, None, self._tensor(last_embeddings)[lanes])
+        self.memory.append(
+            None,
+            actions,
+            rewards,
+            terminated,
+            self._tensor(embeddings),
+            truncated,
+            lambda lanes: (None, self._tensor(last)[lanes]),
+        )
 
     def explain(
         self,
@@ -186,108 +190,58 @@ class EphemeralValueAdjuster:
         environment: int = 0,
         num_neighbours: int | None = None,
     ) -> Explanation:
-        """Tell why the values of one state are what they are.
+        """Return which memories the values of one state come from.
 
         Args:
             q_theta: (A,)
             embedding: (D,)
             nonparametric_weight: Of Q_NP.
             environment: Whose value buffer to read, where each has its own (P8).
-            num_neighbours: How many to tell of; by default the K that the values are the mean of.
+            num_neighbours: How many neighbours to return; by default the K that Q_NP is the mean of.
         """
-        _refuse_weight(nonparametric_weight)
+        check_weight(nonparametric_weight)
+        q = as_array(q_theta)
         buffer = self.value_buffers[0 if self._is_shared else environment]
-        q = _on_host(q_theta)
-        query = self._tensor(embedding)[None]
-        recall = buffer.read(query, num_neighbours)
+        recall = buffer.read(self._tensor(embedding)[None], num_neighbours)
         if recall is None:
             return Explanation(q, None, q, nonparametric_weight, ())
-        return Explanation(
-            q_theta=q,
-            q_np=recall.q_np[0],
-            q_eva=mix(q, recall.q_np[0], nonparametric_weight),
-            nonparametric_weight=nonparametric_weight,
-            neighbours=tuple(self._neighbours(buffer, recall)),
-        )
+        q_np = recall.q_np[0]
+        q_eva = mix(q, q_np, nonparametric_weight)
+        return Explanation(q, q_np, q_eva, nonparametric_weight, tuple(self._history.neighbours(buffer, recall)))
 
-    def get_state(self) -> State:
-        """Return all that decides the future, the memory apart."""
+    def state_dict(self) -> State:
+        """Return everything that determines future results, except the memory."""
         return {
             "num_steps": self.num_steps,
-            "num_rounds": self._num_rounds,
-            "search": self.memory.index.get_search_state(),
-            "value_buffers": {str(i): buffer.get_state() for i, buffer in enumerate(self.value_buffers)},
-            "rounds": {
-                str(number): {**vars(planned.trajectories), "q_np": planned.q_np, "born": planned.born}
-                for number, planned in self._rounds.items()
-            },
+            "num_rounds": self._history.num_rounds,
+            "search": self.memory.index.search_state(),  # not in the memory's state: a finished run does not need it
+            "value_buffers": {str(i): buffer.state_dict() for i, buffer in enumerate(self.value_buffers)},
+            "rounds": self._history.state_dict(),
         }
 
-    def set_state(self, state: State) -> None:
-        """Continue from there."""
-        self.num_steps, self._num_rounds = state["num_steps"], state["num_rounds"]
-        self.memory.index.set_search_state(state["search"])
+    def load_state_dict(self, state: State) -> None:
+        """Restore a state that `state_dict` returned; restore the memory first."""
+        self.num_steps = state["num_steps"]
+        self.memory.index.load_search_state(state["search"])
         for i, buffer in enumerate(self.value_buffers):
-            buffer.set_state(state["value_buffers"][str(i)])
-        self._rounds = {}
-        for number, arrays in state["rounds"].items():
-            trajectories = Trajectories(**{f.name: arrays[f.name] for f in fields(Trajectories)})
-            self._rounds[int(number)] = _Round(trajectories, arrays["q_np"], arrays["born"])
+            buffer.load_state_dict(state["value_buffers"][str(i)])
+        self._history.load_state_dict(state["num_rounds"], state["rounds"])
 
-    def _neighbours(self, buffer: ValueBuffer, recall: Recall) -> Iterator[Neighbour]:
-        distances = np.sqrt(recall.squared_distances[0]).tolist()
-        for distance, (number, row, column) in zip(distances, buffer.origins[recall.entries[0]].tolist(), strict=True):
-            planned = self._rounds[number]
-            valid = planned.trajectories.valid[row]
-            trajectory = RememberedTrajectory(
-                slots=planned.trajectories.slots[row, :-1][valid],
-                actions=planned.trajectories.actions[row][valid],
-                rewards=planned.trajectories.rewards[row][valid],
-                q_np=planned.q_np[row][valid],
-                ages=self.memory.index.num_written - planned.born[row][valid],
-            )
-            step = column - int((~valid).sum())
-            yield Neighbour(distance, trajectory.q_np[step], trajectory, step)
-
-    def _keep(self, plans: Plans, environments: Ints) -> None:
-        """Put a round's values into the value buffers, and forget the rounds that have left them."""
-        rows, columns = plans.rows, plans.columns
-        device = plans.embeddings.device
-        embeddings = plans.embeddings[to_device(rows, device), to_device(columns, device)]
-        q_np = plans.q_np[rows, columns]
-        origins = np.stack([np.full_like(rows, self._num_rounds), rows, columns], axis=1)
-        planned_for = environments[plans.trajectories.plans[rows]]
+    def _rows_by_buffer(self, environments: Ints) -> Iterator[tuple[ValueBuffer, Ints | slice]]:
+        """Yield each value buffer with the rows of its environments among `environments`, (n,)."""
+        if self._is_shared:
+            yield self.value_buffers[0], slice(None)
+            return
         for e, buffer in enumerate(self.value_buffers):
-            mine = slice(None) if self._is_shared else (planned_for == e).nonzero()[0]
-            buffer.append(embeddings[mine], q_np[mine], origins[mine])
-        born = self.memory.index.born[plans.trajectories.slots[:, :-1]]
-        self._rounds[self._num_rounds] = _Round(plans.trajectories, plans.q_np, born)
-        self._num_rounds += 1
-        oldest = min(buffer.oldest_round for buffer in self.value_buffers)
-        self._rounds = {number: planned for number, planned in self._rounds.items() if number >= oldest}
-
-    def _refuse_misfits(self, by_state: dict[str, Array], by_environment: dict[str, NDArray[Any]]) -> None:
-        num_environments, size = len(self.memory.lane_counts), self.memory.embeddings.shape[1]
-        for arrays, right in ((by_state, (num_environments, size)), (by_environment, (num_environments,))):
-            for name, array in arrays.items():
-                if tuple(array.shape) != right:
-                    raise ValueError(f"{name} of shape {tuple(array.shape)}, but it must be {right}")
-        actions, num_actions = by_environment["actions"], self.value_buffers[0].values.shape[1]
-        if not ((actions >= 0) & (actions < num_actions)).all():
-            raise ValueError(f"actions {actions.tolist()}, but they count from 0 to {num_actions - 1}")
-
-    def _refuse_others(self, num_states: int) -> None:
-        """Where each environment has a value buffer of its own, states are theirs, in order."""
-        if len(self.value_buffers) not in (1, num_states):
-            raise ValueError(
-                f"{num_states} states, but {len(self.value_buffers)} environments with a value buffer each"
-            )
-
-    def _tensor(self, array: Floats | Tensor) -> Tensor:
-        plain = array if isinstance(array, Tensor) else np.ascontiguousarray(array)
-        return torch.as_tensor(plain, dtype=torch.float32, device=self.memory.embeddings.device).detach()
+            yield buffer, (environments == e).nonzero()[0]
 
     @property
     def _is_shared(self) -> bool:
-        """Whether there is one value buffer for all environments, or one for each (P8)."""
         return len(self.value_buffers) == 1
+
+    def _check_environments(self, num_states: int) -> None:
+        if not self._is_shared and num_states != len(self.value_buffers):
+            raise ValueError(f"expected states of {len(self.value_buffers)} environments, got {num_states}")
+
+    def _tensor(self, array: Floats | Tensor) -> Tensor:
+        return as_tensor(array, self.memory.embeddings.device)

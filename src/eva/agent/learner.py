@@ -6,11 +6,11 @@ import copy
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eva.agent.exploration import LinearSchedule
 from eva.agent.network import QNetwork
-from eva.agent.optimisers import Adam
+from eva.agent.optimisers import Optimiser
 from eva.types import Batch, State, Update
 
 
@@ -35,40 +35,51 @@ class Learner:
 
     Args:
         network: Q_theta, trained in place.
-        learning_rate: Of Adam, by the number of updates made.
+        optimiser: Of the network's parameters.
+        learning_rate: By the number of updates made.
         error: A name in ERRORS.
         target_period_updates: The target network Q~ is a copy of Q_theta, made anew after this many updates.
         double: Double DQN (P75).
+        max_gradient_norm: Gradients with a larger Euclidean norm are scaled down to it; None never scales.
     """
 
     def __init__(
-        self, network: QNetwork, *, learning_rate: LinearSchedule, error: str, target_period_updates: int, double: bool
+        self,
+        network: QNetwork,
+        optimiser: Optimiser,
+        *,
+        learning_rate: LinearSchedule,
+        error: str,
+        target_period_updates: int,
+        double: bool,
+        max_gradient_norm: float | None = None,
     ) -> None:
         self.network = network
         self.target_network = copy.deepcopy(network).requires_grad_(False)
-        self.optimiser = Adam(network.named_parameters())
+        self.optimiser = optimiser
         self.learning_rate = learning_rate
         self.num_updates = 0
         self._error = ERRORS[error]
         self._target_period_updates = target_period_updates
         self._double = double
+        self._max_gradient_norm = max_gradient_norm
         self._room = torch.empty(0)  # where bytes become floats
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""
         return {
             "network": self.network.state_dict(),
             "target_network": self.target_network.state_dict(),
-            "optimiser": self.optimiser.get_state(),
+            "optimiser": self.optimiser.state_dict(),
             "num_updates": self.num_updates,
         }
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue from there."""
         for name in ("network", "target_network"):
             parameters = {key: torch.as_tensor(value) for key, value in state[name].items()}
             getattr(self, name).load_state_dict(parameters)
-        self.optimiser.set_state(state["optimiser"])
+        self.optimiser.load_state_dict(state["optimiser"])
         self.num_updates = state["num_updates"]
 
     @torch.no_grad()
@@ -85,12 +96,14 @@ class Learner:
         return targets
 
     def update(self, batch: Batch) -> Update:
-        """Take one step of Adam; nothing waits for the device."""
+        """Take one gradient step; nothing waits for the device."""
         targets = self.targets(batch)
         q, _ = self.network(self._as_floats(batch.observations))
         loss, gradient, errors = self._loss(q.detach(), targets, batch)
-        self.optimiser.forget_gradients()
+        self.optimiser.zero_grad()
         q.backward(gradient)
+        if self._max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self._max_gradient_norm)
         self.optimiser.step(self.learning_rate(self.num_updates))
         self.num_updates += 1
         if self.num_updates % self._target_period_updates == 0:

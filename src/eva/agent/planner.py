@@ -1,44 +1,71 @@
-"""Planning over memories: find what resembles the present, follow what came next, propagate the values back."""
+"""Planning over memories: find similar states, follow what happened next, propagate values back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from eva.agent.memory.replay import ReplayBuffer
+from eva.agent.tensors import to_device
 from eva.types import Bools, Floats, Ints, Trajectories
 
 Trace = Callable[[Trajectories, Floats, Floats], Floats]
 """(trajectories, q_theta (B, T + 1, A), embeddings (B, T + 1, D)) -> q_np (B, T, A)."""
 
 Evaluate = Callable[[Ints], tuple[Tensor, Tensor]]
-"""Slots of remembered states (n,) -> their Q_theta (n, A) and embeddings (n, D)."""
+"""Slots of remembered states (n,) -> their Q_theta (n, A) and embeddings (n, D): one of the two functions below, with
+`functools.partial`. A closure would keep the old memory after a deepcopy."""
+
+
+def stored_values(replay: ReplayBuffer, values: Callable[[Tensor], Tensor], slots: Ints) -> tuple[Tensor, Tensor]:
+    """Apply the network's last layer to the embeddings stored when the states were seen (P6)."""
+    h = replay.embeddings[to_device(slots, replay.embeddings.device)]
+    return values(h).float(), h
+
+
+def recomputed_values(
+    replay: ReplayBuffer, network: Callable[[Tensor], tuple[Tensor, Tensor]], slots: Ints
+) -> tuple[Tensor, Tensor]:
+    """Apply the whole network to the stored observations (P6)."""
+    return network(replay.gather(slots))
 
 
 @dataclass(frozen=True)
-class Plans:
-    """One round of planning, and which of its states enter the value buffer: by plan, trajectory and time."""
+class PlanningRound:
+    """One round of planning; n of its states enter the value buffer, ordered by query, trajectory and time."""
 
     trajectories: Trajectories
     q_np: Floats  # (B, T, A)
     embeddings: Tensor  # (B, T + 1, D)
-    rows: Ints  # (n,) of the states that enter
+    rows: Ints  # (n,)
     columns: Ints  # (n,)
+
+    @property
+    def queries(self) -> Ints:
+        """The query that each entry was planned for, (n,)."""
+        return self.trajectories.plans[self.rows]
+
+    def entries(self, number: int) -> tuple[Tensor, Floats, Ints]:
+        """Return embeddings, (n, D), Q_NP, (n, A), and origins, (n, 3): `number`, row and column."""
+        rows, columns = (to_device(x, self.embeddings.device) for x in (self.rows, self.columns))
+        origins = np.stack([np.full_like(self.rows, number), self.rows, self.columns], axis=1)
+        return self.embeddings[rows, columns], self.q_np[self.rows, self.columns], origins
 
 
 class Planner:
-    """Plan for all queries in one search and one trace.
+    """Plan for all queries with one search and one trace computation.
 
     Args:
         replay: The memory.
         trace: The trace computation.
-        evaluate: Gives Q_theta and embedding of remembered states (P6: stored, or recomputed).
-        num_trajectories: M, how many are retrieved for each query (P3).
+        evaluate: Returns Q_theta and embeddings of remembered states.
+        num_trajectories: M, trajectories retrieved for each query (P3).
         trajectory_length: T.
-        keep_all: Whether all steps of a trajectory enter the value buffer, or its first only (P2).
+        keep_all: Whether all states of a trajectory enter the value buffer, or only its first (P2).
     """
 
     def __init__(
@@ -59,7 +86,7 @@ class Planner:
         self._keep_all = keep_all
 
     @torch.no_grad()
-    def plan(self, queries: Tensor) -> Plans:
+    def plan(self, queries: Tensor) -> PlanningRound:
         """Plan for each query, the embedding of a present state, (E, D); the memory must not be empty."""
         starts, _ = self._replay.search(queries, self._num_trajectories)
         trajectories = self._replay.trajectories(starts, self._trajectory_length)
@@ -68,7 +95,7 @@ class Planner:
         q_theta, embeddings = flat_q.reshape(num, states, -1), flat_h.reshape(num, states, -1)
         q_np = self._trace(trajectories, q_theta.cpu().numpy(), embeddings.cpu().numpy())
         rows, columns = (trajectories.valid if self._keep_all else _first_valid(trajectories.valid)).nonzero()
-        return Plans(trajectories, q_np, embeddings, rows, columns)
+        return PlanningRound(trajectories, q_np, embeddings, rows, columns)
 
 
 def _first_valid(valid: Bools) -> Bools:

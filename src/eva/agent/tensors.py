@@ -1,12 +1,28 @@
-"""The way from the host to the device."""
+"""Arrays and tensors: conversion, the way to the device, and checks of arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from eva.types import Ints
+
+
+def as_array(array: NDArray[Any] | Tensor) -> NDArray[Any]:
+    """Return an array on the host."""
+    if not isinstance(array, Tensor):
+        return np.asarray(array)
+    return (array.float() if array.dtype == torch.bfloat16 else array).detach().cpu().numpy()  # NumPy has no bfloat16
+
+
+def as_tensor(array: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Return a float32 tensor on `device`, detached from its graph."""
+    contiguous = array if isinstance(array, Tensor) else np.ascontiguousarray(array)
+    return torch.as_tensor(contiguous, dtype=torch.float32, device=device).detach()
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
@@ -26,3 +42,22 @@ def name_of(device: torch.device) -> str:
     if device.type != "cuda":
         return device.type
     return f"cuda ({torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda})"
+
+
+def check_weight(nonparametric_weight: float) -> None:
+    """Raise ValueError unless the weight is in [0, 1]."""
+    if not 0 <= nonparametric_weight <= 1:
+        raise ValueError(f"nonparametric_weight must be in [0, 1], got {nonparametric_weight}")
+
+
+def check_shapes(shape: tuple[int, ...], **arrays: NDArray[Any] | Tensor) -> None:
+    """Raise ValueError if an array does not have this shape."""
+    for name, array in arrays.items():
+        if tuple(array.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
+
+
+def check_actions(actions: Ints, num_actions: int) -> None:
+    """Raise ValueError if an action is out of range."""
+    if not ((actions >= 0) & (actions < num_actions)).all():
+        raise ValueError(f"actions must be in 0..{num_actions - 1}, got {actions.tolist()}")

@@ -1,4 +1,4 @@
-"""Measure several things in turn, so that whatever else the machine does meets all of them alike."""
+"""Measure several things in turn, so that other load on the machine affects all of them alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def microseconds_by_round(
     repeats: int,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Return the time of one call of each in each round, the mean of its `repeats` calls."""
+    """Return the time of one call of each in each round: the mean of its `repeats` calls."""
     times: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, once in measures.items():

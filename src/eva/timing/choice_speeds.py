@@ -1,4 +1,4 @@
-"""How fast the agent steps with each of several configurations, measured in turn."""
+"""Time the agent with several configurations, measured in turn."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from eva.runs.loop import Training
 from eva.timing.alternating import microseconds_by_round
 from eva.timing.full_memory import fill
 
-ROUNDS, STEPS_PER_ROUND = 15, 200  # ten plans in a round, at the default's period
+ROUNDS, STEPS_PER_ROUND = 15, 200  # ten plans in a round with the default period
 QUICK_ROUNDS, QUICK_STEPS, QUICK_SHARE = 2, 20, 100
 
 
 def measure_speeds(configs: Mapping[str, Config], is_quick: bool) -> dict[str, Any]:
-    """Return the processor's time for a transition with each configuration, in microseconds, round by round.
+    """Return microseconds of CPU time for a transition with each configuration, round by round.
 
-    Memories are full of random play, value buffers of what was planned in a first round that does not count.
+    Memories are filled with random play. A first round, which does not count, fills the value buffers.
     """
     if is_quick:
         configs = {name: _smaller(config) for name, config in configs.items()}

@@ -1,4 +1,4 @@
-"""A full replay memory without the hours it takes to live through one."""
+"""Fill a replay memory with random play, without training."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DISCOUNT = 0.99
 
 
 def random_play(environment: VectorEnvironment, num_slots: int) -> State:
-    """Play at random; returns the replay buffer's state but for the embeddings, lane after lane.
+    """Play at random; returns the replay buffer's state without embeddings, lane after lane.
 
-    A truncated episode goes on as if nothing had happened: that makes no difference to speed.
+    Truncated episodes continue, which makes no difference to speed.
     """
     generator = np.random.default_rng(0)
     num_environments = environment.spec.num_environments
@@ -41,14 +41,14 @@ def random_play(environment: VectorEnvironment, num_slots: int) -> State:
 
 
 def fill(agent: EVAAgent, environment: VectorEnvironment, num_slots: int) -> None:
-    """Fill the agent's memory, of `num_slots`, with random play; it then learns from the start."""
+    """Fill the agent's memory of `num_slots` with random play; it then learns from the first step."""
     memory = random_play(environment, num_slots)
-    agent.replay.set_state({**memory, "embeddings": embed(agent, memory["observations"])})
+    agent.replay.load_state_dict({**memory, "embeddings": embed(agent, memory["observations"])})
     agent.transitions = num_slots
 
 
 @torch.no_grad()
 def embed(agent: EVAAgent, observations: Observations) -> torch.Tensor:
-    """Return what the agent's network makes of observations, (n, D)."""
+    """Return the embeddings of observations, (n, D)."""
     parts = torch.from_numpy(observations).split(1_000)
     return torch.cat([agent.learner.network(part.to(agent.device))[1] for part in parts])

@@ -1,4 +1,4 @@
-"""What one step costs as the memory grows, and where its time goes."""
+"""Time the parts of a step as the memory grows."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ import torch
 from torch import Tensor
 
 from eva.agent.memory.neighbours import NeighbourIndex
-from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, UPDATE
 from eva.presets import preset
 from eva.runs.loop import Training
+from eva.timing import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
 from eva.timing.full_memory import random_play
 from eva.types import Floats, Ints, State
 
-SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
-ROUNDS = 15  # of one plan's period with each search
+ROUNDS = 15  # each of one planning period with each search
 QUICK_SIZES, QUICK_ROUNDS = (1_000, 2_000), 2
-PLAY = 10_000  # transitions of random play, over and over
+PLAY = 10_000  # transitions of random play, repeated to fill the memory
 PARTS = ("environment", "act", "read the value buffer", SEARCH, "plan", "store", "draw a batch", UPDATE, "rest")
-"""Of a step; FIT comes to them, spread over the steps from one to the next."""
+"""Parts of a step. FIT is added, spread over the steps from one fit to the next."""
 
 
 class Clock:
-    """The processor's time in each part: a watched call counts for its part, less the watched calls within it."""
+    """CPU time of each part: a watched call counts for its part, without the watched calls inside it."""
 
     def __init__(self) -> None:
         self._within = [0.0]
         self.seconds = dict.fromkeys(PARTS, 0.0)
 
     def watch(self, thing: object, method: str, part: str) -> None:
-        """Let calls of a method of this object count for a part."""
+        """Count calls of an object's method for a part."""
         setattr(thing, method, self.watched(getattr(thing, method), part))
 
     def watched(self, call: Callable[..., Any], part: str) -> Callable[..., Any]:
-        """Return the same call, counted for a part."""
+        """Wrap a call so that its time counts for a part."""
 
         def counted(*arguments: Any) -> Any:
             self._within.append(0.0)
@@ -61,12 +60,14 @@ class Clock:
 
 
 def measure_scaling(is_quick: bool) -> dict[str, Any]:
-    """Return microseconds of a step, by search, part, size and round; and fallbacks.
+    """Return microseconds of a step by search, part, size and round, and the share of fallbacks.
 
     All sizes and both searches are measured in turn.
     """
-    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (SIZES, ROUNDS)
-    benches = {size: Bench(size) for size in sorted(sizes, reverse=True)}  # the largest needs most room to be built
+    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (MEMORY_SIZES, ROUNDS)
+    benches = {
+        size: Bench(size) for size in sorted(sizes, reverse=True)
+    }  # the largest needs most memory while it is built
     costs: dict[str, dict[str, list[list[float]]]] = {
         search: {part: [[] for _ in sizes] for part in (*PARTS, FIT)} for search in (BRUTE, PROJECTED)
     }
@@ -83,10 +84,10 @@ def measure_scaling(is_quick: bool) -> dict[str, Any]:
 
 
 class Bench:
-    """The maze's agent over a full memory of made-up embeddings, which one index searches in both ways.
+    """The maze's agent over a full memory of synthetic embeddings, which one index searches in both ways.
 
-    Queries are made up like the memory; all else is the agent's own. By brute force the projection's index does what
-    one without a projection does, over the same keys.
+    Queries are synthetic too. For brute force, the index with a projection runs the search of its base class over the
+    same keys.
     """
 
     def __init__(self, size: int) -> None:
@@ -97,8 +98,8 @@ class Bench:
         self._clock, self._search = Clock(), PROJECTED
         agent = self._training.agent
         play = random_play(self._training.environment, min(PLAY, size))
-        embeddings = made_up(size, config.network.embedding_size, seed=0)
-        agent.replay.set_state(_repeated(play, size) | {"embeddings": embeddings})
+        embeddings = synthetic_embeddings(size, config.network.embedding_size, seed=0)
+        agent.replay.load_state_dict(_repeated(play, size) | {"embeddings": embeddings})
         del embeddings
         agent.transitions = size
         self._index = agent.replay.index
@@ -106,18 +107,18 @@ class Bench:
         start = time.process_time()
         self._index.search(next(self._queries), 1)
         self._fit = time.process_time() - start
-        NeighbourIndex.search(self._index, next(self._queries), 1)  # all norms, once
+        NeighbourIndex.search(self._index, next(self._queries), 1)  # computes all norms, once
         self._watch()
         self._step = self._clock.watched(self._training.steps().__next__, "rest")
 
     @property
     def fallback_share(self) -> float:
-        """Of the projection's searches, those that took brute force."""
+        """Share of the projected searches that fell back to brute force."""
         metrics = self._index.metrics()
         return metrics["search_fallbacks"] / metrics["searches"]
 
     def measure(self, search: str) -> dict[str, float]:
-        """Return the microseconds that a step spends in each part, over a plan's period with one of the searches."""
+        """Return the microseconds of a step's parts, over one planning period with one of the searches."""
         self._search = search
         for _ in range(self._period):
             self._step()
@@ -141,8 +142,8 @@ class Bench:
         return NeighbourIndex.search(self._index, query, k) if self._search == BRUTE else self._index.search(query, k)
 
 
-def made_up(num: int, size: int, seed: int) -> Tensor:
-    """Return embeddings, (num, size), normally distributed with the spectrum of real ones, in directions at random."""
+def synthetic_embeddings(num: int, size: int, seed: int) -> Tensor:
+    """Return embeddings, (num, size), normally distributed in random directions with the spectrum of real ones."""
     generator = torch.Generator().manual_seed(seed)
     directions, _ = torch.linalg.qr(torch.randn(size, size, generator=torch.Generator().manual_seed(0)))
     deviations = torch.tensor(spectrum()["variances"]).sqrt()
@@ -153,19 +154,19 @@ def made_up(num: int, size: int, seed: int) -> Tensor:
 
 
 def spectrum() -> dict[str, Any]:
-    """Return how the embeddings of a real memory are spread, and whose they are."""
+    """Return the spectrum of a real memory's embeddings, with its source."""
     content: dict[str, Any] = json.loads((resources.files("eva") / "data" / "maze_spectrum.json").read_text())
     return content
 
 
 def _queries(size: int) -> Iterator[Tensor]:
-    """Return one embedding after the other, (1, size), none of them in the memory."""
+    """Yield embeddings, (1, size), that are not in the memory."""
     for seed in range(1, 1 << 30):
-        yield from made_up(1_000, size, seed).split(1)
+        yield from synthetic_embeddings(1_000, size, seed).split(1)
 
 
 def _repeated(play: State, size: int) -> State:
-    """Return a memory of `size` from the same play over and over."""
+    """Return a memory of `size` that repeats the same play."""
     slots = np.arange(size) % len(play["actions"])
     names = ("observations", "actions", "rewards", "discounts", "kinds")
     return {name: play[name][slots] for name in names} | {"lane_counts": np.array([size]), "born": np.arange(size)}

@@ -1,4 +1,4 @@
-"""What each trace computation costs as the number of transitions in a plan grows."""
+"""Time each trace computation as the number of transitions in a plan grows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig
-from eva.timing.alternating import microseconds
+from eva.timing.alternating import microseconds_by_round
 from eva.types import Trajectories
 
 NUM_TRAJECTORIES = (1, 2, 5, 10, 20)  # of 50 transitions each: N = 50 to 1,000
@@ -21,19 +21,18 @@ NUM_ACTIONS, EMBEDDING_SIZE = 4, 64  # the maze's
 
 
 def measure_costs() -> dict[str, Any]:
-    """Return the median of the processor's time for each trace in microseconds, measured in turn."""
+    """Return microseconds of CPU time for each trace, plan size and round, measured in turn."""
     torch.set_num_threads(1)
     length = EVAConfig().trajectory_length
-    sizes = [count * length for count in NUM_TRAJECTORIES]
-    times: dict[str, list[float]] = {}
+    times: dict[str, list[list[float]]] = {}
     for count in NUM_TRAJECTORIES:
-        for name, taken in microseconds(_calls(count, length), ROUNDS, REPEATS, time.thread_time).items():
-            times.setdefault(name, []).append(round(taken, 1))
-    return {"transitions": sizes, "microseconds": times}
+        for name, rounds in microseconds_by_round(_calls(count, length), ROUNDS, REPEATS, time.thread_time).items():
+            times.setdefault(name, []).append([round(each, 1) for each in rounds])
+    return {"transitions": [count * length for count in NUM_TRAJECTORIES], "rounds": times}
 
 
 def _calls(count: int, length: int) -> dict[str, Callable[[], object]]:
-    """Return each trace over the same random trajectories, ready to be called."""
+    """Return calls of each trace over the same random trajectories."""
     generator = np.random.default_rng(0)
     trajectories = Trajectories(
         plans=np.zeros(count, np.int64),

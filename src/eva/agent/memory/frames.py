@@ -38,13 +38,13 @@ class RawFrames:
         """Return what returns an array of frames, and where in it those of `places` are: nothing is copied."""
         return lambda: self._frames, places
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return the frames; they can be read but not written to."""
         frames = self._frames.view()
         frames.flags.writeable = False
         return {"frames": frames}
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Remember frames: take over those that no other memory holds, which spares a copy of gigabytes."""
         frames = state["frames"]
         if frames.flags.writeable and (frames.shape, frames.dtype) == (self._frames.shape, self._frames.dtype):
@@ -120,7 +120,7 @@ class CompressedFrames:
         frames = b"".join(self._decompressor.multi_decompress_to_buffer(compressed))  # type: ignore[arg-type]
         return np.frombuffer(frames, self._dtype).reshape(len(segments), *self._shape)
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return the frames as they are: compressed, block after block."""
         return {
             "frames": np.frombuffer(b"".join(self._blocks), np.uint8),
@@ -129,7 +129,7 @@ class CompressedFrames:
             "dictionary": np.frombuffer(self._dictionary, np.uint8),
         }
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Remember them."""
         sizes, frames = state["block_sizes"], state["frames"]
         if sizes.shape != (len(self._blocks),) or sizes.sum() != len(frames):

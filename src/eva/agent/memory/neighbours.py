@@ -52,20 +52,24 @@ class NeighbourIndex:
         self.admitted[places] = True
         self._stale[places] = True
 
-    def restore(self, keys: Tensor | Floats, born: Ints, num_written: int, admitted: Bools) -> None:
-        """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
-        self.keys.copy_(torch.as_tensor(keys))
-        np.copyto(self.born, born)
-        np.copyto(self.admitted, admitted)
-        self.num_written = num_written
+    def state_dict(self) -> State:
+        """Return the keys, (N, D), and their order, (N,); the owner knows which of them can be found."""
+        return {"keys": self.keys, "born": self.born}
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore keys and order, found among other names; then `admit` those that can be found."""
+        self.keys.copy_(torch.as_tensor(state["keys"]))
+        np.copyto(self.born, state["born"])
+        self.num_written = int(self.born.max(initial=-1)) + 1  # the newest key is always there
+        self.admitted.fill(False)
         self._stale.fill(True)
 
-    def get_search_state(self) -> State:
-        """Return what later searches depend on besides the keys: nothing."""
+    def search_state(self) -> State:
+        """Return what the cost of later searches depends on besides the keys: nothing."""
         return {}
 
-    def set_search_state(self, state: State) -> None:
-        """Continue with what `get_search_state` returned, after `restore`."""
+    def load_search_state(self, state: State) -> None:
+        """Restore what `search_state` returned, after keys and order."""
 
     def metrics(self) -> dict[str, float]:
         """Return what there is to tell of the searches: nothing."""

@@ -41,12 +41,12 @@ class ObservationStore(Protocol):
         """
         ...
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return all observations: arrays by name."""
         ...
 
-    def set_state(self, state: State) -> None:
-        """Remember what `get_state` returned, found among other names."""
+    def load_state_dict(self, state: State) -> None:
+        """Remember what `state_dict` returned, found among other names."""
         ...
 
 
@@ -68,11 +68,11 @@ class WholeObservations:
         """Return what copies observations into an array in C order."""
         return lambda out: np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return the observations, (N, ...)."""
         return {"observations": self._observations}
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Remember them, if any are kept."""
         if self._observations.size:
             np.copyto(self._observations, state["observations"])
@@ -140,13 +140,13 @@ class StackedObservations:
         planes[is_black] = 0
         _stack(planes, out)
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return frames and stacks."""
-        return {**self._frames.get_state(), "stacks": self._stacks}
+        return {**self._frames.state_dict(), "stacks": self._stacks}
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Remember them."""
-        self._frames.set_state(state)
+        self._frames.load_state_dict(state)
         np.copyto(self._stacks, state["stacks"])
 
 

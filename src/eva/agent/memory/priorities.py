@@ -84,7 +84,7 @@ class Priorities:
         weights: Floats = (values.min() / values) ** self._importance_exponent(self.num_added)
         return weights
 
-    def get_state(self) -> State:
+    def state_dict(self) -> State:
         """Return all that decides the future, as arrays."""
         return {
             "priorities": self.values,
@@ -92,7 +92,7 @@ class Priorities:
             "num_prioritised": np.array(self.num_added),
         }
 
-    def set_state(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue from there."""
         self.num_added, self.largest = int(state["num_prioritised"]), float(state["largest_priority"])
         self.values[:] = state["priorities"]

@@ -81,13 +81,13 @@ class ProjectedIndex(NeighbourIndex):
         super().admit(places)
         self._unsketched[places] = True
 
-    def restore(self, keys: Tensor | Floats, born: Ints, num_written: int, admitted: Bools) -> None:
-        """Take over keys, (N, D), born, (N,), and which of them can be found, (N,)."""
-        super().restore(keys, born, num_written, admitted)
+    def load_state_dict(self, state: State) -> None:
+        """Restore keys and order; the next search fits the directions."""
+        super().load_state_dict(state)
         self._next_fit = 0
 
-    def get_search_state(self) -> State:
-        """Return what decides how much later searches read; computed anew, sketches could differ in their last bits."""
+    def search_state(self) -> State:
+        """Return sketches and directions: recomputed, they could differ in their last bits."""
         return {
             "sketches": self._sketches,
             "unsketched": self._unsketched,
@@ -99,8 +99,8 @@ class ProjectedIndex(NeighbourIndex):
             "num_fallbacks": self.num_fallbacks,
         }
 
-    def set_search_state(self, state: State) -> None:
-        """Continue with what `get_search_state` returned, after `restore`."""
+    def load_search_state(self, state: State) -> None:
+        """Restore what `search_state` returned, after keys and order."""
         self._sketches.copy_(torch.as_tensor(state["sketches"]))
         np.copyto(self._unsketched, state["unsketched"])
         self._mean.copy_(torch.as_tensor(state["mean"]))

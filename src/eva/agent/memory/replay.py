@@ -19,6 +19,9 @@ EMPTY, STEP, TERMINATION, CLOSING = range(4)
 """What a slot holds. STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
 CLOSING: the last state of a truncated episode, without an action; only ever a bootstrap."""
 
+LastStates = Callable[[Ints], tuple[Observations | None, Tensor]]
+"""Environments with a truncated episode, (n,) -> its last observations, (n, ...), if kept, and embeddings, (n, D)."""
+
 
 class ReplayBuffer:
     """A preallocated ring of transitions for each environment, with the embedding of each state.
@@ -106,15 +109,19 @@ class ReplayBuffer:
         rewards: Floats,
         terminated: Bools,
         embeddings: Tensor,
+        truncated: Bools | None = None,
+        last_states: LastStates | None = None,
     ) -> None:
-        """Store one transition of every environment: the state, what was done in it, and what came of it.
+        """Store one transition of every environment, and the last states of truncated episodes.
 
         Args:
-            observations: (E, ...), or None where they are not kept (embeddings suffice to search and plan).
+            observations: (E, ...), or None if observations are not kept (search and planning need only embeddings).
             actions: (E,)
             rewards: (E,)
             terminated: (E,)
             embeddings: Of the observations, (E, D).
+            truncated: (E,); by default none is. Ignored where terminated (P50).
+            last_states: Returns the last states of truncated episodes; needed if there are any.
         """
         slots = self._advance(self._lanes, observations, embeddings)
         self.actions[slots] = actions
@@ -122,42 +129,18 @@ class ReplayBuffer:
         self.discounts[slots] = np.where(terminated, 0.0, self._discount)
         self.kinds[slots] = np.where(terminated, TERMINATION, STEP)
         self._set_complete(slots[terminated])
+        if truncated is not None and last_states is not None:
+            (lanes,) = (truncated & ~terminated).nonzero()
+            if len(lanes) > 0:
+                self.close(lanes, *last_states(lanes))
 
     def close(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> None:
-        """Store the last state of the truncated episodes of `lanes`, (n,), so that they can be bootstrapped."""
+        """Store the last states, (n, ...), of truncated episodes in `lanes`, (n,), to bootstrap from."""
         self.kinds[self._advance(lanes, observations, embeddings)] = CLOSING
 
     def cut(self) -> None:
         """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
         self.kinds[self._newest(self._lanes)[~self.episode_starts]] = CLOSING
-
-    def get_state(self) -> State:
-        """Return the whole memory by name; what is not here follows from it."""
-        return {
-            **self.store.get_state(),
-            "actions": self.actions,
-            "rewards": self.rewards,
-            "discounts": self.discounts,
-            "kinds": self.kinds,
-            "lane_counts": self.lane_counts,
-            "embeddings": self.index.keys,
-            "born": self.index.born,
-            **({} if self.priorities is None else self.priorities.get_state()),
-        }
-
-    def set_state(self, state: State) -> None:
-        """Remember what `get_state` returned."""
-        self._reader.forget()
-        self.store.set_state(state)
-        for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
-            np.copyto(getattr(self, name), state[name])
-        newest = self._newest(self._lanes)
-        complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
-        complete[newest] = self.kinds[newest] == TERMINATION
-        self.num_complete = int(complete.sum())
-        self.index.restore(state["embeddings"], state["born"], int(self.lane_counts.sum()), complete)
-        if self.priorities is not None:
-            self.priorities.set_state(state)
 
     def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
         """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
@@ -298,3 +281,33 @@ class ReplayBuffer:
         """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
         assert self.priorities is not None
         self.priorities.update(slots, absolute_errors.cpu().numpy())
+
+    def state_dict(self) -> State:
+        """Return the whole memory by name; all else is derived from it."""
+        index = self.index.state_dict()
+        return {
+            **self.store.state_dict(),
+            "actions": self.actions,
+            "rewards": self.rewards,
+            "discounts": self.discounts,
+            "kinds": self.kinds,
+            "lane_counts": self.lane_counts,
+            "embeddings": index["keys"],
+            "born": index["born"],
+            **({} if self.priorities is None else self.priorities.state_dict()),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Restore a memory that `state_dict` returned."""
+        self._reader.forget()
+        self.store.load_state_dict(state)
+        for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
+            np.copyto(getattr(self, name), state[name])
+        newest = self._newest(self._lanes)
+        complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
+        complete[newest] = self.kinds[newest] == TERMINATION
+        self.num_complete = int(complete.sum())
+        self.index.load_state_dict({"keys": state["embeddings"], "born": state["born"]})
+        self.index.admit(complete.nonzero()[0])
+        if self.priorities is not None:
+            self.priorities.load_state_dict(state)
