@@ -1,4 +1,4 @@
-"""The one exception that is the user's to mend."""
+"""Errors that users can fix, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ _MOST_NAMES = 20
 
 
 class UserError(Exception):
-    """Bad input: the message is one sentence that says what to do (the command line exits with 2)."""
+    """Invalid input. The message is one sentence that says how to fix it; the command line exits with code 2."""
 
 
 class BusyError(UserError):
-    """Another process is at it: a little later it may no longer be."""
+    """The run directory is locked by another process; retrying may succeed."""
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an exception says, which may be nothing."""
+    """Return the first line of an exception's message, or an empty string."""
     return next(iter(str(error).strip().splitlines()), "")
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:
-    """Return `did you mean 'x'?` for the name closest to `word`, or what to choose from when none is close."""
+    """Return `did you mean 'x'?` for the name closest to `word`, or the valid names if none is close."""
     known = sorted(names)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     if close:

@@ -1,4 +1,4 @@
-"""Files that a reader never meets half of, and files that may be compressed."""
+"""Atomic writes, lock files and gzip-compressed files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import IO
 
 from eva.errors import UserError
 
-WRITING = ("write", "choose another place or make room")
+WRITING = ("write", "choose another place or free disk space")
 READING = ("read", "restore it or choose another")
 
 
 @contextmanager
 def refusing_kindly(path: Path, what: tuple[str, str] = WRITING) -> Iterator[None]:
-    """Turn what the system says about `path` (no permission, full disk) into a UserError."""
+    """Turn an OSError about `path` (no permission, full disk) into a UserError."""
     doing, remedy = what
     try:
         yield
@@ -30,11 +30,11 @@ def refusing_kindly(path: Path, what: tuple[str, str] = WRITING) -> Iterator[Non
 
 
 def locked(path: Path) -> IO[str] | None:
-    """Return an open file that this process alone holds until it is closed, or None where another holds it."""
+    """Lock a file until it is closed; returns None if another process has locked it."""
     with refusing_kindly(path):
         file = path.open("w")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system drops it when the process dies
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the OS when the process dies
         except BlockingIOError:
             file.close()
             return None
@@ -45,12 +45,12 @@ def locked(path: Path) -> IO[str] | None:
 
 
 DRAFT = re.compile(r"\.[\w-]+\.(json|safetensors)\.\d+")
-"""The name of what `drafting` leaves of a run's records if it is killed."""
+"""Names of the temporary files that a killed `drafting` leaves in a run directory."""
 
 
 @contextmanager
 def drafting(path: Path) -> Iterator[Path]:
-    """Let a file be written whole or not at all: to a draft beside it, which then takes its name."""
+    """Write a file atomically: yields a temporary path beside it, which is renamed at the end."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with refusing_kindly(path):
         try:
@@ -61,18 +61,18 @@ def drafting(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     with drafting(path) as draft:
         draft.write_bytes(content)
 
 
 def packed(path: Path) -> Path:
-    """Return where the compressed form of a file lies: beside it, with the suffix `.gz`."""
+    """Return the path of the compressed file: the same name with the suffix `.gz`."""
     return path.with_name(f"{path.name}.gz")
 
 
 def read_either(path: Path) -> bytes:
-    """Return the content of a file, from its compressed form where there is one; OSError if neither can be read."""
+    """Return the content of a file, or of its .gz file if that exists; raises OSError if it cannot be read."""
     if not packed(path).exists():
         return path.read_bytes()
     try:
@@ -82,5 +82,5 @@ def read_either(path: Path) -> bytes:
 
 
 def write_packed(path: Path, content: bytes) -> None:
-    """Write the compressed form of a file: the same bytes for the same content."""
+    """Write the .gz file of `path`; the same content gives the same bytes."""
     write_whole(packed(path), gzip.compress(content, mtime=0))

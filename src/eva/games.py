@@ -1,4 +1,4 @@
-"""The Atari games: their names, the paper's sets of them, and what people and chance score in each."""
+"""The Atari games: names, the paper's sets, human and random scores."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def _read() -> dict[str, PublishedScores]:
 
 
 PUBLISHED_SCORES = _read()
-"""By game; the usual 57."""
+"""Scores of the usual 57 games, by name."""
 
 GAME_SETS = {
-    "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # P19
+    "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # our guess (P19)
     "tuning-5": ("pong", "hero", "frostbite", "ms_pacman", "qbert"),
 }
-"""The games of the paper's results, and those that its hyper-parameters were tuned on."""
+"""The games of the paper's results, and the games that its hyper-parameters were tuned on."""
 
 _BY_LETTERS = {game.replace("_", ""): game for game in PUBLISHED_SCORES}
 
 
 def game_name(word: str) -> str:
-    """Return a game's name as we spell it, `ms_pacman`, for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
+    """Return the canonical name of a game: `ms_pacman` for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
     letters = re.sub(r"[^a-z0-9]", "", word.lower())
     if letters not in _BY_LETTERS:
         raise UserError(f"there is no Atari game '{word}': {nearest_name(word.lower(), PUBLISHED_SCORES)}")
@@ -51,7 +51,7 @@ def game_name(word: str) -> str:
 
 
 def human_normalised_score(game: str, score: Score) -> Score:
-    """Return 100 (score - random) / (human - random), Eq. 7: 100 for a person, 0 for chance.
+    """Return 100 (score - random) / (human - random), Eq. 7: 100 is human, 0 is random.
 
     It is linear: the mean of normalised scores is the normalised mean.
     """

@@ -1,4 +1,4 @@
-"""Names that more than one room must spell alike."""
+"""Gymnasium ids of the environments of this package."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from eva.agent.adjuster import EphemeralValueAdjuster
-from eva.build import build_adjuster, make_adjuster, weight_schedule
+from eva.build import build_adjuster, make_adjuster, nonparametric_weight
 from eva.config import EVAConfig
 from eva.errors import UserError
 from eva.runs.checkpoint.state import pack, unpack
@@ -68,11 +68,9 @@ class EVADQN(DQN):
 
     @property
     def nonparametric_weight(self) -> float:
-        """The weight of Q_NP that the next decision is made with; 0 while EVA does not apply yet (P9)."""
-        memory = self.adjuster.memory
-        has_learned = self._n_updates > 0 or self.num_timesteps >= self.learning_starts  # `learn` may count anew
-        applies = memory.is_full if self.eva.start == "full" else has_learned
-        return weight_schedule(self.eva)(self.num_timesteps) if applies and memory.num_complete > 0 else 0.0
+        """The weight of Q_NP in the next decision; 0 while EVA does not apply yet (P9)."""
+        is_learning = self._n_updates > 0 or self.num_timesteps >= self.learning_starts  # `learn` may reset the counter
+        return nonparametric_weight(self.eva)(self.adjuster.memory, self.num_timesteps, is_learning)
 
     def learn(
         self: _Self,
@@ -125,7 +123,7 @@ class EVADQN(DQN):
         """Save the replay buffer as a pickle file, and EVA's memory in it."""
         attributes = vars(self.replay_buffer)
         if self._remembers:
-            state = {"memory": self.adjuster.memory.get_state(), "adjuster": self.adjuster.get_state()}
+            state = {"memory": self.adjuster.memory.state_dict(), "adjuster": self.adjuster.state_dict()}
             attributes[_MEMORY] = pack(state)
         try:
             super().save_replay_buffer(path)
@@ -275,19 +273,19 @@ class EVADQN(DQN):
 
     def _restore(self, state: State) -> None:
         memory = self.adjuster.memory
-        saved, here = ((len(m["lane_counts"]), *m["embeddings"].shape) for m in (state["memory"], memory.get_state()))
+        saved, here = ((len(m["lane_counts"]), *m["embeddings"].shape) for m in (state["memory"], memory.state_dict()))
         if saved != here:
             raise UserError(
                 "the replay buffer was saved with {} environments and {} embeddings of {} numbers, but this model has "
                 "{}, {} and {}: build the model as the one that saved it.".format(*saved, *here)
             )
-        memory.set_state(state["memory"])
+        memory.load_state_dict(state["memory"])
         memory.discounts[memory.discounts > 0] = self.gamma  # this model's, as the learner has it
-        saved_plans, plans = state["adjuster"], self.adjuster.get_state()
+        saved_plans, plans = state["adjuster"], self.adjuster.state_dict()
         first, second = ([x["values"].shape for x in each["value_buffers"].values()] for each in (saved_plans, plans))
         if first != second:  # `eva` has changed: only the plans are lost
             saved_plans = {**saved_plans, "value_buffers": plans["value_buffers"], "rounds": {}}
-        self.adjuster.set_state(saved_plans)
+        self.adjuster.load_state_dict(saved_plans)
 
     def _warn_without_memory(self) -> None:
         is_blank = self.num_timesteps > 0 and not self.adjuster.memory.lane_counts.any()

@@ -1,9 +1,7 @@
-"""Runs of Stable-Baselines3's DQN in the maze, with EVA or without, recorded as runs of ours (P115)."""
+"""Train Stable-Baselines3's DQN in the maze, with or without EVA, and record it like every other run (P115)."""
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,23 +10,18 @@ from typing import TextIO
 import numpy as np
 import torch
 
-from eva.agent.tensors import name_of
-from eva.build import resolve, resolve_device
+from eva.build import resolve_device
 from eva.config import Config, EnvironmentConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
 from eva.integrations.sb3 import DQN, EVADQN, BaseCallback, Logger
 from eva.integrations.sb3_network import policy_arguments
-from eva.runs.record.directory import RunDirectory, with_threads
-from eva.runs.record.display import Display
 from eva.runs.record.episodes import EpisodeTracker
-from eva.runs.record.provenance import command, provenance
-from eva.runs.record.safe_stream import unfailing
-from eva.runs.stopping import StoppedError, StopRequest
+from eva.runs.record.recorder import Recorder, open_run, recording
 from eva.schema import flatten
 from eva.types import StepOutcome
 
-_METRICS = {  # of metrics.jsonl, and what they are called there
+_METRICS = {  # name in metrics.jsonl: name in SB3's logger
     "epsilon": "rollout/exploration_rate",
     "updates": "train/n_updates",
     "weight": "eva/weight",
@@ -39,43 +32,36 @@ _METRICS = {  # of metrics.jsonl, and what they are called there
 
 
 def train(config: Config, path: Path | str, stream: TextIO | None = None) -> None:
-    """Train by `config` and record the run in the directory `path`, with the files that `eva.runs.loop.train` leaves.
+    """Train and record the run in the directory `path`, in the same files as `eva.runs.loop.train`.
 
-    What was learned is not kept. A run that is finished there is left as it is; any other begins anew (P117).
+    Neither the network nor the memory is saved. A finished run is left unchanged; an unfinished run starts from
+    scratch (P117).
 
     Args:
-        config: The run; SB3's own DQN where the weight is 0, else EVADQN.
-        path: Its directory.
-        stream: Where progress goes; by default standard error.
+        config: The configuration of the run; weight 0 trains SB3's own DQN, any other weight EVADQN.
+        path: The run directory.
+        stream: Where progress is printed; by default standard error.
     """
-    stream = unfailing(stream or sys.stderr)
-    path = Path(path)
-    config = with_threads(resolve(config), path)
-    _refuse_what_sb3_lacks(config)
-    directory = RunDirectory(path, config)
-    finished = directory.finished_step
-    if finished is not None and finished >= config.steps:
-        print(f"{path} is finished: {finished:,} transitions.", file=stream)
+    _check_supported(config)
+    directory, stream, is_unfinished = open_run(config, path, stream)
+    if not is_unfinished:
         return
-    torch.set_num_threads(config.run.threads)
-    model = build_model(config)
-    with directory, Display(str(path), config.steps, stream) as display, StopRequest() as stop:
-        directory.begin(provenance(command(), config.run.threads, name_of(model.device)))
-        model.learn(config.steps, callback=_Recorder(directory, display, stop))
+    torch.set_num_threads(directory.config.run.threads)
+    model = build_model(directory.config)
+    with recording(directory, model.device, stream) as recorder:
+        directory.begin(recorder.provenance)
+        model.learn(config.steps, callback=_RecorderCallback(recorder))
         if model.num_timesteps < config.steps:
             directory.stop(model.num_timesteps)
         else:
             directory.finish(model.num_timesteps)
-        if stop.received is not None:
-            raise StoppedError(stop.received)
-    print(f"{path} is finished: {model.num_timesteps:,} transitions.", file=stream)
 
 
 def build_model(config: Config) -> DQN:
-    """Return SB3's DQN, or EVADQN where there is a weight, with the numbers of `config` (P115)."""
+    """Return SB3's DQN, or EVADQN if the weight is positive, with the hyper-parameters of `config` (P115)."""
     maze, learner, exploration = config.maze, config.learner, config.exploration
-    kind = partial(EVADQN, eva=config.eva) if config.eva.nonparametric_weight > 0 else DQN
-    model = kind(
+    algorithm = partial(EVADQN, eva=config.eva) if config.eva.nonparametric_weight > 0 else DQN
+    model = algorithm(
         "CnnPolicy",
         CoinMaze(maze.layout, maze.num_coins, maze.max_episode_steps),
         learning_rate=learner.learning_rate,
@@ -93,51 +79,40 @@ def build_model(config: Config) -> DQN:
         seed=config.seed,
         device=str(resolve_device(config.run.device)),
     )
-    model.set_logger(Logger(None, []))  # SB3's own would leave a folder among the temporary files
+    model.set_logger(Logger(None, []))  # SB3's default logger creates a temporary directory
     return model
 
 
-class _Recorder(BaseCallback):
-    """Writes down what happens, and ends the run when it is asked to stop."""
+class _RecorderCallback(BaseCallback):
+    """Record episodes and metrics; stop training after a signal."""
 
-    def __init__(self, directory: RunDirectory, display: Display, stop: StopRequest) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
-        self._directory = directory
-        self._display = display
-        self._stop = stop
+        self._recorder = recorder
         self._episodes = EpisodeTracker(1)
-        self._start = self._last = time.perf_counter()
+
+    def _on_training_start(self) -> None:
+        self._recorder.start()
 
     def _on_step(self) -> bool:
         rewards, dones, observations = (self.locals[name] for name in ("rewards", "dones", "new_obs"))
         outcome = StepOutcome(observations, rewards, dones, np.zeros_like(dones), observations)
-        for episode in self._episodes.add(self.num_timesteps, outcome):
-            self._directory.add_episode(episode)
-        self._display.advance(self.num_timesteps)
-        if self.num_timesteps % self._directory.config.run.metrics_period_transitions == 0:
-            self._add_metrics()
-        return self._stop.received is None
-
-    def _add_metrics(self) -> None:
-        now, values = time.perf_counter(), self.logger.name_to_value
-        logged = {name: values[theirs] for name, theirs in _METRICS.items() if theirs in values}
-        metrics = {"step": self.num_timesteps, **self._episodes.take_means(), "weight": 0.0, **logged}
-        self.logger.dump()  # nowhere, and begins new means
-        steps_per_second = self._directory.config.run.metrics_period_transitions / (now - self._last)
-        self._directory.add_metrics(metrics, now - self._start, steps_per_second)
-        self._display.show(metrics, steps_per_second)
-        self._last = now
+        self._recorder.add_step(self.num_timesteps, outcome, self._episodes)
+        if self.num_timesteps % self._recorder.directory.config.run.metrics_period_transitions == 0:
+            values = self.logger.name_to_value
+            logged = {name: values[theirs] for name, theirs in _METRICS.items() if theirs in values}
+            self._recorder.add_metrics(self.num_timesteps, self._episodes, {"weight": 0.0, **logged})
+            self.logger.dump()  # writes nothing, but resets the means
+        return self._recorder.stop.received is None
 
 
-def _refuse_what_sb3_lacks(config: Config) -> None:
-    able = replace(
+def _check_supported(config: Config) -> None:
+    supported = replace(
         config,
         environment=EnvironmentConfig(),
         replay=replace(config.replay, prioritised=False, search="auto"),
         learner=replace(config.learner, error="huber", double=False, clip_rewards=False, learning_rate_end=None),
     )
-    for (name, asked), (_, possible) in zip(flatten(config), flatten(able), strict=True):
-        if asked != possible:
-            raise UserError(
-                f"{name} is {asked!r}, but Stable-Baselines3's DQN is run with {possible!r} alone: set it so."
-            )
+    for (name, value), (_, required) in zip(flatten(config), flatten(supported), strict=True):
+        if value != required:
+            raise UserError(f"Stable-Baselines3's DQN requires {name} = {required!r}, not {value!r}: change it.")

@@ -1,1 +1,1 @@
-"""Runs: the training loop and what it leaves on disk."""
+"""Runs: the training loop, its records and checkpoints, and sweeps of many runs."""

@@ -1,4 +1,4 @@
-"""The paper's evaluation of single episodes: the same network and memory, with and without EVA (P28)."""
+"""Evaluate single episodes with a frozen network and memory, with and without EVA, as in the paper (P28)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Evaluation:
     nonparametric_weight: float
     episode_returns: NDArray[np.float64]  # (n,)
     episode_lengths: Ints  # (n,)
-    changed_share: float | None  # of the decisions that EVA made, how many it changed; None if it made none
+    changed_share: float | None  # share of EVA's decisions that changed the greedy action; None without EVA
 
 
 def evaluate(
@@ -41,9 +41,9 @@ def evaluate(
 
     Args:
         run: A finished run directory.
-        weights: Of Q_NP; 0 is the network alone.
-        num_episodes: Played with each weight.
-        seed: Of start states and exploration; no training seed gives the same.
+        weights: Weights of Q_NP; 0 uses the network alone.
+        num_episodes: Number of episodes for each weight.
+        seed: Seed of start states and exploration; independent of all training seeds.
         epsilon: Probability of a random action.
     """
     if num_episodes < 1 or not weights or not all(0 <= share <= 1 for share in (*weights, epsilon)) or seed < 0:
@@ -56,7 +56,7 @@ def evaluate(
 def stage(
     config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
 ) -> tuple[VectorEnvironment, EVAAgent]:
-    """Return the environment of a single episode and who plays it; `sequence` decides its start and exploration."""
+    """Return the environment and agent of a single episode; `sequence` seeds its start and exploration."""
     environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
     one = replace(config.environment, num_environments=1)
     environment = build_environment(replace(config, seed=environment_seed, environment=one))
@@ -92,4 +92,4 @@ def _play(
             outcome = environment.step(actions)
             observations = outcome.observations
             for episode in episodes.add(0, outcome):
-                return episode.episode_return, episode.episode_length, player.means.take().get("changed_share")
+                return episode.episode_return, episode.episode_length, player.monitor.means.take().get("changed_share")

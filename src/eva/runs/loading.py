@@ -1,4 +1,4 @@
-"""From a finished run directory back to its agent."""
+"""Load the agent of a finished run."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _REMEDY = "restore it, or train the run again with --restart"
 
 
 def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent]:
-    """Return the configuration of a finished run and its agent, with what it learned and what it remembers.
+    """Return the configuration of a finished run and its agent, with its network and replay memory.
 
-    Nothing in the files is executed. The agent's random generators and optimiser are new: to train on, use `train`.
+    Nothing in the files is executed. Random generators and optimiser are new: to continue training, use `train`.
     """
     path = Path(path)
     config = load_config(path)
-    _refuse_unfinished(path)
+    _check_finished(path)
     spec = environment_spec(config)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
     policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
     try:
         agent.learner.network.load_state_dict(policy)
         agent.learner.target_network.load_state_dict(policy)
-        agent.replay.set_state({name: tensor.numpy() for name, tensor in memory.items()})
+        agent.replay.load_state_dict({name: tensor.numpy() for name, tensor in memory.items()})
         if agent.replay.actions.min() < 0 or agent.replay.actions.max() >= spec.num_actions:
-            raise ValueError("an action that there is not")
+            raise ValueError("an action is out of range")
     except (RuntimeError, KeyError, ValueError, TypeError):
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
     agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
@@ -49,8 +49,8 @@ def load_config(path: Path) -> Config:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
 
 
-def _refuse_unfinished(path: Path) -> None:
-    """Refuse a run that goes on: its policy and memory, if there are any, are those of an earlier end."""
+def _check_finished(path: Path) -> None:
+    """Raise UserError for a run in progress: its policy and memory, if any, are those of an earlier finish."""
     state = read_status(path).state
     if state != "finished":
         raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")

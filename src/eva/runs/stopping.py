@@ -1,4 +1,4 @@
-"""Stop when asked to: after the current step at the first signal, at once at the second."""
+"""Stop on a signal: after the current step at the first, immediately at the second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppedError(Exception):
-    """The run was asked to stop, and did so in order; `exit_code` is the shell's for that signal."""
+    """The run was stopped cleanly by a signal; `exit_code` is 128 + the signal's number, as in a shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -19,22 +19,22 @@ class StoppedError(Exception):
 
 
 class StopRequest:
-    """Watches for Ctrl-C and SIGTERM while it is entered (in the main thread: elsewhere no signal arrives)."""
+    """Context manager that notes Ctrl-C and SIGTERM in `received`; it works in the main thread only."""
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self._before: dict[int, Any] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._receive) for number in _SIGNALS}
+            self._handlers = {number: signal.signal(number, self._receive) for number in _SIGNALS}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         self.received = number
         for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)  # the next one ends the process
+            signal.signal(each, signal.SIG_DFL)  # the next signal ends the process

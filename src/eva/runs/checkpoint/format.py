@@ -1,4 +1,4 @@
-"""The files of a checkpoint: written through to the disk, checked before they are read, large arrays in zstd chunks."""
+"""Files of a checkpoint: synced to disk when written, verified when read; large arrays are compressed in chunks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from safetensors import SafetensorError
 
 from eva.errors import UserError
 
-CHUNK_BYTES = 2 << 20  # of an array's memory in one chunk: part of the format
-JSON_BYTES = 16 << 20  # a JSON file of more is refused
+CHUNK_BYTES = 2 << 20  # uncompressed size of a chunk; part of the format
+JSON_BYTES = 16 << 20  # larger JSON files are rejected
 DTYPES = {np.dtype(code).name: np.dtype(code) for code in "?bhiqBHIQefd"}  # bool, integers, floats
 _BLOCK_BYTES = 1 << 20
 _MAX_AXES = 32
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # nothing that leads out of the directory
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # no path separators, no hidden files
 
 
 class DamagedError(UserError):
-    """A file that is not what was written; `finding` says so without advice."""
+    """A file is damaged; `finding` is the message without the advice."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.finding = f"{path} is damaged ({reason})"
@@ -40,13 +40,13 @@ class DamagedError(UserError):
 
 @contextmanager
 def refusing_damage(path: Path) -> Iterator[None]:
-    """Turn whatever reading `path` meets into a UserError: a DamagedError where the file is at fault."""
+    """Turn every error of reading `path` into a UserError, or a DamagedError if the content is wrong."""
     try:
         yield
     except PermissionError as error:
-        raise UserError(f"cannot read {path} ({error.strerror}): give yourself the permission.") from error
+        raise UserError(f"cannot read {path} ({error.strerror}): change its permissions.") from error
     except MemoryError as error:
-        raise UserError(f"cannot read {path} (out of memory): make room or choose a larger machine.") from error
+        raise UserError(f"cannot read {path} (out of memory): free memory or use a larger machine.") from error
     except RecursionError as error:
         raise DamagedError(path, "nested too deeply") from error
     except OSError as error:
@@ -59,21 +59,21 @@ def refusing_damage(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What the manifest says of a file."""
+    """Manifest entry of a file."""
 
     bytes: int
     sha256: str
 
     @staticmethod
     def parse(name: str, fields: Any) -> FileEntry:
-        """Read an entry, or raise ValueError, KeyError or TypeError."""
+        """Parse an entry; raises ValueError, KeyError or TypeError if it is invalid."""
         _parse_file_name(name)
         return FileEntry(parse_size(fields["bytes"]), str(fields["sha256"]))
 
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """What the manifest says of an array; `chunks` holds their sizes, or is None where the array shares its file."""
+    """Manifest entry of an array; `chunks` holds compressed sizes, or None if it is in arrays.safetensors."""
 
     dtype: str
     shape: list[int]
@@ -83,7 +83,7 @@ class ArrayEntry:
 
     @staticmethod
     def parse(name: str, fields: Any) -> ArrayEntry:
-        """Read an entry whose numbers agree with each other, or raise ValueError, KeyError or TypeError."""
+        """Parse an entry; raises ValueError, KeyError or TypeError if it is invalid or inconsistent."""
         dtype, size = str(fields["dtype"]), parse_size(fields["bytes"])
         shape = list(map(parse_size, fields["shape"]))
         chunks = None if fields["chunks"] is None else list(map(parse_size, fields["chunks"]))
@@ -101,46 +101,46 @@ def _parse_file_name(value: Any) -> str:
 
 
 def parse_size(value: Any) -> int:
-    """Return a whole number from 0 on, or raise ValueError."""
+    """Return a non-negative integer; raises ValueError for anything else."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{str(value)[:20]!r} is no size")
     return value
 
 
 def parse_names(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or raise ValueError."""
+    """Return a JSON object; raises ValueError for anything else."""
     if type(value) is not dict:
-        raise ValueError("a list or a value stands where names are expected")
+        raise ValueError("expected a JSON object")
     return value
 
 
 def plain_json(value: Any) -> bytes:
-    """Return JSON that gives `value` again; ValueError where it would not."""
-    _refuse_unplain(value)
+    """Return `value` as JSON; raises ValueError if it would not be read back unchanged."""
+    _check_plain(value)
     text = json.dumps(value).encode()
     if len(text) > JSON_BYTES:
         raise ValueError(f"{len(text)} bytes of JSON are too many: store arrays instead")
     return text
 
 
-def _refuse_unplain(value: Any) -> None:
+def _check_plain(value: Any) -> None:
     if type(value) is dict and all(type(name) is str for name in value):
         value = list(value.values())
     if type(value) is list:
         for item in value:
-            _refuse_unplain(item)
+            _check_plain(item)
     elif value is not None and type(value) not in (bool, int, float, str):
         raise ValueError(f"{value!r} is not plain: use None, bool, int, float, str, list, dict with str keys")
 
 
 def sealed(content: Mapping[str, Any]) -> bytes:
-    """Return JSON whose last field is the checksum of all bytes before it."""
+    """Return JSON whose last field is the SHA-256 of all bytes before it."""
     body = plain_json(content)[:-1]
     return body + _seal(body)
 
 
 def unsealed(text: bytes) -> Any:
-    """Return what was sealed; ValueError where a byte differs, before anything is made of them."""
+    """Parse the output of `sealed`; raises ValueError before parsing if the checksum is wrong."""
     body = text[: -len(_seal(b""))]
     if text != body + _seal(body):
         raise ValueError("its checksum does not match")
@@ -152,7 +152,7 @@ def _seal(body: bytes) -> bytes:
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> tuple[FileEntry, list[int]]:
-    """Write a new file and see it to the disk; returns its entry and the sizes of the pieces."""
+    """Write a new file and sync it to disk; returns its manifest entry and the sizes of the pieces."""
     sizes = []
     digest = hashlib.sha256()
     with path.open("xb") as file:
@@ -166,7 +166,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> tuple[FileEntry, list[i
 
 
 def sync_directory(path: Path) -> None:
-    """See the names in a directory to the disk."""
+    """Sync the entries of a directory to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -175,7 +175,7 @@ def sync_directory(path: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """Delete a directory, or whatever else bears the name."""
+    """Delete a file or a directory tree."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -184,8 +184,10 @@ def delete(path: Path) -> None:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file for reading, but no link, pipe or device; gives it and its size."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would block for ever
+    """Open a regular file, not a link, pipe or device; yields the file and its size."""
+    descriptor = os.open(
+        path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    )  # O_NONBLOCK: opening a pipe would block forever
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -195,7 +197,7 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 @contextmanager
 def open_checked(path: Path, entry: FileEntry) -> Iterator[BinaryIO]:
-    """Open a file for reading once its size and checksum are found right."""
+    """Open a file for reading after verifying its size and checksum."""
     with open_regular(path) as (file, size):
         if size != entry.bytes:
             raise ValueError(f"{size} bytes instead of {entry.bytes}")
@@ -209,7 +211,7 @@ def open_checked(path: Path, entry: FileEntry) -> Iterator[BinaryIO]:
 
 
 def read_checked(path: Path, entry: FileEntry, limit: int) -> bytes:
-    """Return the content of a file of no more than `limit` bytes, if size and checksum are right."""
+    """Return the content of a file after verifying its size, which may be at most `limit`, and its checksum."""
     if entry.bytes > limit:
         raise ValueError(f"it claims {entry.bytes} bytes, more than {limit}")
     with open_checked(path, entry) as file:
@@ -217,17 +219,19 @@ def read_checked(path: Path, entry: FileEntry, limit: int) -> bytes:
 
 
 def compressed(array: NDArray[Any]) -> Iterator[bytes]:
-    """Yield the chunks of an array in C order: zstd frames of CHUNK_BYTES of its memory each, the last of the rest."""
-    compressor = zstandard.ZstdCompressor(level=1 if array.dtype.kind == "f" else 3)  # floats are no smaller at 3
+    """Yield the array in C order as zstd frames of CHUNK_BYTES uncompressed bytes each; the last may be shorter."""
+    compressor = zstandard.ZstdCompressor(
+        level=1 if array.dtype.kind == "f" else 3
+    )  # level 3 does not make floats smaller
     memory = _memory(array)
     for start in range(0, len(memory), CHUNK_BYTES):
         yield compressor.compress(memory[start : start + CHUNK_BYTES])
 
 
 def read_compressed(path: Path, file: FileEntry, entry: ArrayEntry) -> NDArray[Any]:
-    """Return the array whose chunks a file holds, if size and checksum are right.
+    """Return the array in a file after verifying size and checksum.
 
-    A frame that claims to hold anything but its share of the array is refused before it is decompressed.
+    A frame that declares a wrong uncompressed size is rejected before it is decompressed.
     """
     if sum(entry.chunks or ()) != file.bytes:
         raise ValueError(f"its chunks do not add up to {file.bytes} bytes")
@@ -237,10 +241,10 @@ def read_compressed(path: Path, file: FileEntry, entry: ArrayEntry) -> NDArray[A
         memory = _memory(array)
         for number, size in enumerate(entry.chunks or ()):
             frame = stream.read(size)
-            room = memory[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
-            if zstandard.frame_content_size(frame) != len(room):
-                raise ValueError(f"chunk {number} claims another size than {len(room)} bytes")
-            room[:] = decompressor.decompress(frame, max_output_size=len(room), allow_extra_data=False)
+            target = memory[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
+            if zstandard.frame_content_size(frame) != len(target):
+                raise ValueError(f"chunk {number} claims a size other than {len(target)} bytes")
+            target[:] = decompressor.decompress(frame, max_output_size=len(target), allow_extra_data=False)
     return array
 
 

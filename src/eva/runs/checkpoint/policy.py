@@ -1,41 +1,33 @@
-"""Keeping a run safe: when to checkpoint, how to go on from one, and when to stop for good."""
+"""When to save a checkpoint, how to resume from one, and when a run has diverged."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eva.errors import UserError
 from eva.runs.checkpoint.state import pack, unpack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.record.directory import RunDirectory
+from eva.runs.record.status import read_status
 
 if TYPE_CHECKING:
     from eva.runs.loop import Training
 
-_LOOK_AT_THE_ENVIRONMENT = "see that the environment's rewards and observations are finite numbers"
-_TOO_LARGE = 10.0  # times the largest value that rewards allow
+_CHECK_ENVIRONMENT = "check that the environment's rewards and observations are finite"
+_DIVERGENCE_FACTOR = 10.0  # a run has diverged if |Q| exceeds this many times r_max / (1 - gamma)
 
 
-@contextmanager
-def _refusing_unplain() -> Iterator[None]:
-    """Say whose fault it is that a state cannot be saved: all but the environments' are ours."""
-    try:
-        yield
-    except (ValueError, RecursionError) as error:
-        sentence = f"the run cannot be saved ({error}): let the environment's get_state return arrays and plain data."
-        raise UserError(sentence) from None
-
-
-class Safety:
-    """The checkpoints of a run.
+class Checkpointer:
+    """Save and resume a run.
 
     Args:
-        training: What is saved and restored.
-        directory: Whose records are saved and cut back with it.
+        training: The agent and environments to save and restore.
+        directory: The run directory; its records are cut back to the checkpoint on resume.
     """
 
     def __init__(self, training: Training, directory: RunDirectory) -> None:
@@ -45,87 +37,90 @@ class Safety:
         self._store = CheckpointStore(directory.path / "checkpoints", config.checkpoints_kept)
         self._period_seconds = 60 * config.checkpoint_period_minutes
         self._period_transitions = config.checkpoint_period_transitions or math.inf
-        self._stops_when_diverged = config.stop_when_diverged
         self._saved_seconds = time.monotonic()
         self._saved_transitions = 0
 
-    def resume(self, provenance: Mapping[str, Any], say: Callable[[str], None]) -> bool:
-        """Go on from the newest good checkpoint; False where there is none."""
+    def start(self, provenance: Mapping[str, Any], report: Callable[[str], None], *, restart: bool = False) -> None:
+        """Resume from the newest good checkpoint, or begin the run if there is none.
+
+        Args:
+            provenance: Recorded in provenance.json.
+            report: Prints a message.
+            restart: Remove all checkpoints first.
+        """
+        path = self._directory.path
+        if restart:
+            self._store.clear()
         loaded = self._store.load_newest(self._directory.config.identity)
         for warning in loaded.warnings:
-            say(warning)
+            report(warning)
         if loaded.checkpoint is None:
-            return False
+            status = read_status(path)
+            if not restart and status.state in ("finished", "stopped"):  # these runs did save a checkpoint
+                raise UserError(
+                    f"{path} is {status.state} after {status.step:,} transitions and has no checkpoint to go on from: "
+                    "restore it, choose another --out, or pass --restart to start over."
+                )
+            self._directory.begin(provenance)
+            return
+        step = loaded.checkpoint.step
         state = unpack(loaded.checkpoint.arrays, loaded.checkpoint.plain)
-        sentence = self._training.set_state(state["training"])  # first: it may refuse, and then nothing has changed
-        self._directory.resume(state["records"], {"step": loaded.checkpoint.step, **provenance})
-        say(f"{self._directory.path} goes on from {loaded.checkpoint.step:,} transitions.")
-        if sentence is not None:
-            say(sentence)
-        self._saved_transitions = loaded.checkpoint.step
-        return True
-
-    def discard(self) -> None:
-        """Remove all checkpoints."""
-        self._store.clear()
+        warning_of_environment = self._training.load_state_dict(state["training"])  # may raise: before any file changes
+        self._directory.resume(state["records"], {"step": step, **provenance})
+        report(f"{path} goes on from {step:,} transitions.")
+        if warning_of_environment is not None:
+            report(warning_of_environment)
+        self._saved_transitions = step
 
     def save_if_due(self) -> None:
-        """Checkpoint when a period is over."""
+        """Save a checkpoint if the period in minutes or in transitions has passed."""
         elapsed = self._training.agent.transitions - self._saved_transitions
         if elapsed >= self._period_transitions or time.monotonic() - self._saved_seconds >= self._period_seconds:
             self.save()
 
     def save(self) -> None:
-        """Checkpoint now, unless it would be of no use: see `check`."""
-        self.check({})
-        with _refusing_unplain():
-            self._store.save(self._checkpoint())
+        """Save a checkpoint now; raises UserError if the run has diverged."""
+        self.check_divergence()
+        self._write(self._store.save)
         self._saved_seconds = time.monotonic()
         self._saved_transitions = self._training.agent.transitions
 
-    def check(self, metrics: Mapping[str, float | None]) -> None:
-        """Stop a run whose loss or values have left all bounds, with a checkpoint apart from the good ones."""
-        trouble = self._trouble(metrics.get("loss"))
-        if trouble is None:
+    def check_divergence(self, loss: float | None = None) -> None:
+        """Raise UserError if loss, values or parameters have diverged; first save diverged-step-N for inspection."""
+        agent = self._training.agent
+        excess = self.excess
+        if loss is not None and not math.isfinite(loss):
+            problem, remedy = f"the loss is {loss}", _CHECK_ENVIRONMENT
+        elif not math.isfinite(agent.monitor.largest_value):
+            problem, remedy = str(excess), _CHECK_ENVIRONMENT
+        elif excess is not None and self._directory.config.run.stop_when_diverged:
+            problem, remedy = f"{excess}, more than rewards allow", "go on with --run.no-stop-when-diverged"
+        elif not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
+            problem, remedy = "a parameter of the network is infinite or NaN", _CHECK_ENVIRONMENT
+        else:
             return
-        what, remedy = trouble
-        with _refusing_unplain():
-            path = self._store.save_apart(self._checkpoint(), "diverged")
+        path = self._write(partial(self._store.save_apart, reason="diverged"))
         raise UserError(
-            f"the run diverged at {self._training.agent.transitions:,} transitions: {what}; lower "
-            f"learner.learning_rate, {remedy}, or examine {path}."
+            f"the run diverged at {agent.transitions:,} transitions: {problem}; lower learner.learning_rate, "
+            f"{remedy}, or examine {path}."
         )
 
     @property
     def excess(self) -> str | None:
-        """What has been beyond all that rewards allow, so far."""
-        value = self._training.agent.largest_value
-        is_sensible = math.isfinite(value) and value <= self._largest_sensible_value()
-        return None if is_sensible else f"|Q| has reached {value:g}"
-
-    def _trouble(self, loss: float | None) -> tuple[str, str] | None:
-        """Return what is wrong, and what to do about it."""
-        agent = self._training.agent
-        if loss is not None and not math.isfinite(loss):
-            return f"the loss is {loss}", _LOOK_AT_THE_ENVIRONMENT
-        excess = self.excess
-        if excess is not None and not math.isfinite(agent.largest_value):
-            return excess, _LOOK_AT_THE_ENVIRONMENT
-        if excess is not None and self._stops_when_diverged:
-            return f"{excess}, beyond any sensible value", "go on with --run.no-stop-when-diverged"
-        if not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
-            # and no state has been valued by it yet
-            return "a parameter of the network is infinite or not a number", _LOOK_AT_THE_ENVIRONMENT
-        return None
-
-    def _largest_sensible_value(self) -> float:
+        """A message if |Q| has exceeded 10 r_max / (1 - gamma) or is not finite, else None."""
         learner = self._directory.config.learner
-        reward_bound = 1.0 if learner.clip_rewards else self._training.environment.spec.reward_bound
-        if reward_bound is None or learner.discount == 1:
-            return math.inf
-        return _TOO_LARGE * reward_bound / (1 - learner.discount)
+        value = self._training.agent.monitor.largest_value
+        max_reward = 1.0 if learner.clip_rewards else self._training.environment.spec.reward_bound
+        limit = math.inf
+        if max_reward is not None and learner.discount < 1:
+            limit = _DIVERGENCE_FACTOR * max_reward / (1 - learner.discount)
+        return None if math.isfinite(value) and value <= limit else f"|Q| has reached {value:g}"
 
-    def _checkpoint(self) -> Checkpoint:
-        state = {"training": self._training.get_state(), "records": self._directory.get_state()}
-        arrays, plain = pack(state)
-        return Checkpoint(self._training.agent.transitions, self._directory.config.identity, plain, arrays)
+    def _write(self, save: Callable[[Checkpoint], Path]) -> Path:
+        try:
+            arrays, plain = pack({"training": self._training.state_dict(), "records": self._directory.get_state()})
+            return save(Checkpoint(self._training.agent.transitions, self._directory.config.identity, plain, arrays))
+        except (ValueError, RecursionError) as error:  # only an environment's own get_state can return such data
+            raise UserError(
+                f"the run cannot be saved ({error}): let the environment's get_state return arrays and plain data."
+            ) from None

@@ -1,4 +1,4 @@
-"""Nested states as the two kinds of things that a checkpoint holds: named arrays, and plain data."""
+"""Convert nested states to named arrays and plain data, which a checkpoint stores, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eva.types import State
 
 
 def pack(state: State, path: str = "") -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Take a state apart: arrays by their path ("agent/replay/rewards"), and the same tree without them."""
+    """Split a state into arrays, named by path ("agent/replay/rewards"), and the same tree without them."""
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
     for name, value in state.items():
@@ -32,7 +32,7 @@ def pack(state: State, path: str = "") -> tuple[dict[str, NDArray[Any]], dict[st
 
 
 def unpack(arrays: dict[str, NDArray[Any]], plain: dict[str, Any]) -> State:
-    """Put a state together again."""
+    """Reverse `pack`."""
     state = copy.deepcopy(plain)
     for path, array in arrays.items():
         *groups, name = path.split("/")

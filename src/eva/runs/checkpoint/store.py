@@ -1,13 +1,12 @@
-"""Checkpoints: a run's whole state in a directory that is either what was written or refused.
+"""Checkpoints: the whole state of a run in a directory, verified by checksums.
 
-The files of such a directory; nothing in them is ever executed:
+Files of a checkpoint; none of their content is ever executed:
 
-    manifest.json       format, step and identity; of each file its size and SHA-256; of each array its type, shape and
-                        file, and the sizes of its chunks where the file is its own. The last field is the SHA-256 of
-                        all bytes before it: every format keeps this seal.
-    plain.json          what is no array
-    arrays.safetensors  the small arrays
-    array-000.zst ...   a large array each: zstd frames of CHUNK_BYTES of its memory, little-endian, in C order
+    manifest.json       format, step and identity; size and SHA-256 of each file; type, shape, file and chunk sizes of
+                        each array. The last field, in every format, is the SHA-256 of all bytes before it.
+    plain.json          everything that is not an array
+    arrays.safetensors  small arrays
+    array-000.zst ...   one large array each: zstd frames of CHUNK_BYTES uncompressed bytes, little-endian, C order
 
 The same state gives the same bytes.
 """
@@ -29,12 +28,12 @@ from safetensors import numpy as safetensors
 
 from eva.errors import UserError
 from eva.files import READING, refusing_kindly
+from eva.runs.checkpoint import format as checkpoint_format
 from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, refusing_damage
-from eva.runs.checkpoint import format as chunks
 
 FORMAT = 1
-MAX_BYTES = 64 << 30  # of memory that a checkpoint may ask for
-_LARGE_BYTES = 1 << 20  # an array of more has a file of its own
+MAX_BYTES = 64 << 30  # limit for the arrays of a checkpoint
+_LARGE_BYTES = 1 << 20  # larger arrays get their own file
 _MANIFEST, _PLAIN, _SMALL = "manifest.json", "plain.json", "arrays.safetensors"
 _STEP_NAME = re.compile(r"step-(\d{12,})(\.old)?")
 _ARRAY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
@@ -45,7 +44,7 @@ _DRAFT = ".draft-"
 class Checkpoint:
     """A run's state after `step` transitions.
 
-    `identity` tells which run it is. It and `plain` hold None, bool, int, float, str, list, and dict with str keys.
+    `identity` identifies the run. It and `plain` hold None, bool, int, float, str, list, and dict with str keys.
     """
 
     step: int
@@ -56,21 +55,21 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The newest good checkpoint, None where there is none at all, and a sentence for each damaged one passed over."""
+    """The newest good checkpoint, or None if there are no checkpoints; one warning per damaged checkpoint skipped."""
 
     checkpoint: Checkpoint | None
     warnings: tuple[str, ...]
 
 
 class CheckpointStore:
-    """The checkpoints of one run; one process at a time saves there.
+    """The checkpoints of one run; only one process may save at a time.
 
-    At every moment of saving, whatever was good before is still good or its successor is in place.
+    A crash at any moment of saving leaves the previous checkpoint or the new one complete.
 
     Args:
-        directory: Where they lie; it need not exist.
-        keep: How many to keep.
-        max_bytes: The most memory that one may ask for when it is read.
+        directory: Parent directory of the checkpoints; created if needed.
+        keep: Number of checkpoints to keep.
+        max_bytes: Limit for the arrays of one checkpoint.
     """
 
     def __init__(self, directory: Path, keep: int = 2, max_bytes: int = MAX_BYTES) -> None:
@@ -81,7 +80,7 @@ class CheckpointStore:
         self._max_bytes = max_bytes
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Save a checkpoint, then remove older ones beyond `keep` and later ones, which a run that went back left."""
+        """Save a checkpoint; then remove all but the newest `keep`, and any of a later step."""
         path = self._save_as(f"step-{checkpoint.step:012d}", checkpoint)
         with refusing_kindly(path):
             found = self._found()
@@ -91,11 +90,11 @@ class CheckpointStore:
         return path
 
     def save_apart(self, checkpoint: Checkpoint, reason: str) -> Path:
-        """Save a checkpoint as REASON-step-STEP, which `load_newest` passes over and nothing removes."""
+        """Save a checkpoint as REASON-step-STEP, which is never loaded by `load_newest` and never removed."""
         return self._save_as(f"{reason}-step-{checkpoint.step:012d}", checkpoint)
 
     def load_newest(self, identity: Mapping[str, Any]) -> Loaded:
-        """Load the newest good checkpoint; UserError where there are some and none is good."""
+        """Load the newest good checkpoint; raises UserError if all are damaged."""
         damaged: list[DamagedError] = []
         for _, path in self._found():
             outcome = self._attempt(path, identity)
@@ -110,9 +109,9 @@ class CheckpointStore:
         return Loaded(None, ())
 
     def clear(self) -> None:
-        """Remove all checkpoints but those saved apart: what begins anew must not go on from them."""
+        """Remove all checkpoints except those of `save_apart`."""
         with refusing_kindly(self.directory):
-            self._sweep()
+            self._remove_drafts()
             for _, path in self._found():
                 self._remove(path)
 
@@ -123,7 +122,7 @@ class CheckpointStore:
             return error
 
     def _found(self) -> list[tuple[int, Path]]:
-        """Return step and path of what may be a checkpoint, newest first."""
+        """Return step and path of all checkpoints, newest first, without reading them."""
         with refusing_kindly(self.directory, READING):
             paths = list(self.directory.iterdir()) if os.path.lexists(self.directory) else []
         matches = [(_STEP_NAME.fullmatch(path.name), path) for path in paths]
@@ -131,7 +130,7 @@ class CheckpointStore:
         return [(step, path) for step, _, path in sorted(found, reverse=True)]
 
     def _save_as(self, name: str, checkpoint: Checkpoint) -> Path:
-        """Write a draft, and give it its name when all of it is on the disk."""
+        """Write to a draft directory and rename it once everything is on disk."""
         path, draft = self.directory / name, self.directory / f"{_DRAFT}{name}"
         size = sum(array.nbytes for array in checkpoint.arrays.values())
         if size > self._max_bytes:
@@ -141,11 +140,11 @@ class CheckpointStore:
             )
         with refusing_kindly(path):
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            self._remove_drafts()
             try:
                 draft.mkdir()
                 _write(draft, checkpoint)
-                old = self.directory / f"{name}.old"  # good for loading until its successor is there
+                old = self.directory / f"{name}.old"  # can be loaded until the new one is in place
                 if os.path.lexists(path):
                     self._remove(old)
                     path.rename(old)
@@ -153,50 +152,52 @@ class CheckpointStore:
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
-            chunks.sync_directory(self.directory)
+            checkpoint_format.sync_directory(self.directory)
             self._remove(old)
         return path
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint: half of it never bears its name."""
+        """Remove a checkpoint; it is renamed first, so that a crash leaves no partial checkpoint."""
         if os.path.lexists(path):
-            chunks.delete(path.rename(self.directory / f"{_DRAFT}{path.name}"))
+            checkpoint_format.delete(path.rename(self.directory / f"{_DRAFT}{path.name}"))
 
-    def _sweep(self) -> None:
-        """Remove what writers that died have left."""
+    def _remove_drafts(self) -> None:
+        """Remove drafts of killed processes."""
         for path in self.directory.glob(f"{_DRAFT}*"):
-            chunks.delete(path)
+            checkpoint_format.delete(path)
 
 
 def load(path: Path, identity: Mapping[str, Any], max_bytes: int = MAX_BYTES) -> Checkpoint:
-    """Load the checkpoint in the directory `path`; UserError if it is damaged, newer than this code or of another run.
+    """Load the checkpoint in `path`; raises UserError if it is damaged, of a newer format or of another run.
 
-    Its arrays take no more than `max_bytes` of memory, whatever it claims.
+    Its arrays take at most `max_bytes` of memory, whatever the manifest claims.
     """
     with refusing_damage(path / _MANIFEST):
         manifest = _read_manifest(path / _MANIFEST)
-        _refuse_foreign(path, manifest["identity"], identity)
+        _check_identity(path, manifest["identity"], identity)
         files = {name: FileEntry.parse(name, fields) for name, fields in parse_names(manifest["files"]).items()}
         entries = {name: ArrayEntry.parse(name, fields) for name, fields in parse_names(manifest["arrays"]).items()}
         if (claimed := sum(entry.bytes for entry in entries.values())) > max_bytes:
             raise ValueError(f"it claims {claimed} bytes of arrays, more than {max_bytes}")
-        step = chunks.parse_size(manifest["step"])
+        step = checkpoint_format.parse_size(manifest["step"])
     with refusing_damage(path / _PLAIN):
-        plain = parse_names(json.loads(chunks.read_checked(path / _PLAIN, files[_PLAIN], chunks.JSON_BYTES)))
+        plain = parse_names(
+            json.loads(checkpoint_format.read_checked(path / _PLAIN, files[_PLAIN], checkpoint_format.JSON_BYTES))
+        )
     with refusing_damage(path / _SMALL):
         arrays = _read_small(path / _SMALL, files[_SMALL], entries)
     for name, entry in entries.items():
         with refusing_damage(path / entry.file):
             if entry.chunks is not None:
-                arrays[name] = chunks.read_compressed(path / entry.file, files[entry.file], entry)
+                arrays[name] = checkpoint_format.read_compressed(path / entry.file, files[entry.file], entry)
     return Checkpoint(step, manifest["identity"], plain, {name: arrays[name] for name in entries})
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    """Return a manifest that has its seal and is of this format."""
-    with chunks.open_regular(path) as (file, size):
-        manifest = parse_names(chunks.unsealed(file.read(min(size, 2 * chunks.JSON_BYTES))))
-    if (number := chunks.parse_size(manifest["format"])) > FORMAT:
+    """Return the manifest after verifying its checksum and format."""
+    with checkpoint_format.open_regular(path) as (file, size):
+        manifest = parse_names(checkpoint_format.unsealed(file.read(min(size, 2 * checkpoint_format.JSON_BYTES))))
+    if (number := checkpoint_format.parse_size(manifest["format"])) > FORMAT:
         raise UserError(f"{path} was written by a newer eva (format {number}): upgrade eva.")
     if number != FORMAT:
         raise ValueError(f"there is no format {number}")
@@ -204,49 +205,51 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _read_small(path: Path, file: FileEntry, entries: Mapping[str, ArrayEntry]) -> dict[str, NDArray[Any]]:
-    """Return the arrays that share a file: those without chunks."""
+    """Return the arrays of arrays.safetensors: those without chunks."""
     small = {name: entry for name, entry in entries.items() if entry.chunks is None}
-    limit = sum(entry.bytes for entry in small.values()) + chunks.JSON_BYTES
-    found = safetensors.load(chunks.read_checked(path, file, limit))
+    limit = sum(entry.bytes for entry in small.values()) + checkpoint_format.JSON_BYTES
+    found = safetensors.load(checkpoint_format.read_checked(path, file, limit))
     for name, entry in small.items():
         if (found[name].dtype.name, list(found[name].shape)) != (entry.dtype, entry.shape):
             raise ValueError(f"{name!r} has another type or shape than the manifest says")
     return {name: np.array(found[name]) for name in small}
 
 
-def _refuse_foreign(path: Path, there: Any, here: Any, name: str = "") -> None:
-    """Refuse the checkpoint of another run, and name the first field that differs."""
+def _check_identity(path: Path, there: Any, here: Any, name: str = "") -> None:
+    """Raise UserError if the checkpoint is of another run; the message names the first field that differs."""
     if isinstance(there, dict) and isinstance(here, Mapping):
         for key in sorted(there.keys() | here.keys()):
-            _refuse_foreign(path, there.get(key), here.get(key), f"{name}.{key}" if name else key)
+            _check_identity(path, there.get(key), here.get(key), f"{name}.{key}" if name else key)
     elif there != here:
         differing = f"{name or 'identity'} is {there!s:.80} there, {here!s:.80} here"
         raise UserError(f"{path} is of another run ({differing}): choose another directory.")
 
 
 def _write(directory: Path, checkpoint: Checkpoint) -> None:
-    """Write the files of a checkpoint into an empty directory and see them to the disk."""
+    """Write the files of a checkpoint into an empty directory and sync them to disk."""
     files: dict[str, FileEntry] = {}
     entries: dict[str, ArrayEntry] = {}
     small: dict[str, NDArray[Any]] = {}
     for number, (name, given) in enumerate(checkpoint.arrays.items()):
-        if not _ARRAY_NAME.fullmatch(name) or given.dtype not in chunks.DTYPES.values():
+        if not _ARRAY_NAME.fullmatch(name) or given.dtype not in checkpoint_format.DTYPES.values():
             raise ValueError(f"an array {name!r} of {given.dtype} has no place in a checkpoint")
         array, file, sizes = np.asarray(given, order="C"), _SMALL, None
         if array.nbytes > _LARGE_BYTES:
             file = f"array-{number:03d}.zst"
-            files[file], sizes = chunks.write_pieces(directory / file, chunks.compressed(array))
+            files[file], sizes = checkpoint_format.write_pieces(directory / file, checkpoint_format.compressed(array))
         else:
             small[name] = array
         entries[name] = ArrayEntry(array.dtype.name, list(array.shape), array.nbytes, file, sizes)
-    files[_SMALL], _ = chunks.write_pieces(directory / _SMALL, [safetensors.save(small)])
-    files[_PLAIN], _ = chunks.write_pieces(directory / _PLAIN, [chunks.plain_json(checkpoint.plain)])
+    files[_SMALL], _ = checkpoint_format.write_pieces(directory / _SMALL, [safetensors.save(small)])
+    files[_PLAIN], _ = checkpoint_format.write_pieces(
+        directory / _PLAIN, [checkpoint_format.plain_json(checkpoint.plain)]
+    )
     manifest = {
         "format": FORMAT,
-        "step": chunks.parse_size(checkpoint.step),
+        "step": checkpoint_format.parse_size(checkpoint.step),
         "identity": checkpoint.identity,
         "files": {name: asdict(file) for name, file in files.items()},
         "arrays": {name: asdict(entry) for name, entry in entries.items()},
     }
-    chunks.write_pieces(directory / _MANIFEST, [chunks.sealed(manifest)])
-    chunks.sync_directory(directory)
+    checkpoint_format.write_pieces(directory / _MANIFEST, [checkpoint_format.sealed(manifest)])
+    checkpoint_format.sync_directory(directory)

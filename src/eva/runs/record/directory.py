@@ -1,4 +1,4 @@
-"""The run directory: the records of a run, and the only code that writes them."""
+"""The run directory: all files of a run except its checkpoints."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from eva.runs.record.status import read_status
 from eva.schema import flatten
 from eva.types import State
 
-_GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to, and cut back on resume
+_GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to; truncated on resume
 _LEARNED = ("policy.safetensors", "memory.safetensors")
 
 
 class RunDirectory:
-    """A directory that one process at a time records one run in.
+    """The directory of one run.
 
-    Entering it takes hold of the directory; `begin` or `resume` opens the records.
+    Entering it locks the directory for this process; `begin` or `resume` opens the files.
 
     Args:
-        path: The run directory; it need not exist.
-        config: The run. A directory that holds another one is refused.
+        path: The run directory; created when entered.
+        config: The resolved configuration. UserError if the directory holds another run.
     """
 
     def __init__(self, path: Path, config: Config) -> None:
         self.path = path
         self.config = config
-        self.seconds = 0.0  # that the run took so far
+        self.seconds = 0.0  # training time so far
         self._files: dict[str, IO[str]] = {}
         self._tensorboard: Any = None
-        _refuse_foreign(path, config)
+        _check_free(path, config)
 
     def __enter__(self) -> RunDirectory:
         with refusing_kindly(self.path):
@@ -65,8 +65,8 @@ class RunDirectory:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        told = nullcontext() if error is None else suppress(UserError)  # the first trouble is the one to tell
-        with told, refusing_kindly(self.path), ExitStack() as closing:  # all of it, though the disk be full
+        quietly = nullcontext() if error is None else suppress(UserError)  # report the first error only
+        with quietly, refusing_kindly(self.path), ExitStack() as closing:  # close every file even if a write fails
             closing.callback(self._lock.close)
             for file in self._files.values():
                 closing.callback(file.close)
@@ -77,13 +77,15 @@ class RunDirectory:
 
     @property
     def finished_step(self) -> int | None:
-        """How far the run came that is finished here, or None."""
+        """Number of transitions of the finished run, or None if it is not finished."""
         status = read_status(self.path)
         return status.step if status.state == "finished" else None
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
-        """Start the records of the run from its first step."""
-        write_whole(self.path / "config.json", self.config.to_json().encode())  # first: it makes the directory a run's
+        """Write the first files of a new run and remove those of an earlier one."""
+        write_whole(
+            self.path / "config.json", self.config.to_json().encode()
+        )  # first: it marks the directory as this run's
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with refusing_kindly(self.path):
@@ -96,9 +98,9 @@ class RunDirectory:
             self._files["episodes.csv"].flush()
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
-        """Cut the records back to a checkpoint, so that each curve is one curve, and note who goes on from there."""
+        """Truncate the records to the size they had at a checkpoint, and add to provenance.json who resumed."""
         paths = {self.path / name: state["sizes"][name] for name in _GROWING}
-        for path, size in paths.items():  # all of them, before any is cut
+        for path, size in paths.items():  # check all before truncating any
             with refusing_kindly(path, ("read", "restore it or start over with --restart")):
                 if path.stat().st_size < size:
                     raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
@@ -115,7 +117,7 @@ class RunDirectory:
         self._open("a", state["step"])
 
     def get_state(self) -> State:
-        """Return how far the records have come; they are on the disk when this returns."""
+        """Sync the records to disk and return their sizes."""
         with refusing_kindly(self.path):
             for file in self._files.values():
                 file.flush()
@@ -131,7 +133,7 @@ class RunDirectory:
             self._files["episodes.csv"].write(row)
 
     def add_metrics(self, metrics: Mapping[str, float | None], seconds: float, steps_per_second: float) -> None:
-        """Append a line to metrics.jsonl, what depends on the clock to timing.jsonl, and both to TensorBoard."""
+        """Append a line to metrics.jsonl, one with the times to timing.jsonl, and both to TensorBoard."""
         if undeclared := set(metrics) - set(METRICS):
             raise ValueError(f"undeclared metrics: {sorted(undeclared)}")
         step = metrics["step"]
@@ -151,36 +153,43 @@ class RunDirectory:
             with refusing_kindly(self.path):
                 self._tensorboard.add(scalars, step)
 
-    def keep(self, agent: EVAAgent) -> None:
-        """Save what was learned and what is remembered."""
+    def save_agent(self, agent: EVAAgent) -> None:
+        """Save network and replay memory."""
         policy, _ = pack(agent.learner.network.state_dict())
-        memory, _ = pack(agent.replay.get_state())
+        memory, _ = pack(agent.replay.state_dict())
         _save_arrays(self.path / "policy.safetensors", policy)
         _save_arrays(self.path / "memory.safetensors", memory)
 
-    def finish(self, step: int, excess: str | None = None) -> None:
-        """Mark the run as finished; `excess` tells what has been beyond all bounds in it."""
-        self._write_status("finished", step, **({} if excess is None else {"diverged": excess}))
+    def finish(self, step: int, largest_abs_q: float | None = None, excess: str | None = None) -> None:
+        """Mark the run as finished.
+
+        Args:
+            step: Transitions so far.
+            largest_abs_q: Largest absolute value of Q_theta in the states acted in.
+            excess: Which value exceeded the sensible range, if any did.
+        """
+        more = {"largest_abs_q": largest_abs_q, "diverged": excess}
+        self._write_status("finished", step, **{name: value for name, value in more.items() if value is not None})
 
     def stop(self, step: int) -> None:
         """Mark the run as stopped on request."""
         self._write_status("stopped", step)
 
     def _open(self, mode: str, step: int = 0) -> None:
-        """Open the records for what comes after `step`."""
+        """Open the records to continue after `step`."""
         with refusing_kindly(self.path):
             self._files = {name: (self.path / name).open(mode) for name in _GROWING}
             self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
 
     def _read_json(self, name: str) -> dict[str, Any]:
-        """Return what a file says, or nothing where it is missing or damaged."""
+        """Return the content of a file, or {} if it is missing or damaged."""
         try:
             content = json.loads((self.path / name).read_text())
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
 
-    def _write_status(self, state: str, step: float | None = None, **more: str) -> None:
+    def _write_status(self, state: str, step: float | None = None, **more: str | float) -> None:
         if step is None:
             step = read_status(self.path).step
         self._write_json("status.json", {"state": state, "step": step, "steps": self.config.steps, **more})
@@ -190,12 +199,12 @@ class RunDirectory:
 
 
 def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays to a safetensors file; they are not copied."""
+    """Write arrays to a safetensors file without copying them."""
     with drafting(path) as draft:
         try:
             save_file(arrays, draft)
-            shutil.copymode(path.with_name("status.json"), draft)  # it lets nobody but the owner read
-        except SafetensorError as error:  # it quotes what the system said
+            shutil.copymode(path.with_name("status.json"), draft)  # save_file makes the file private to the owner
+        except SafetensorError as error:  # its message quotes the OS error
             code = re.search(r"os error (\d+)", str(error))
             if code is None:
                 raise
@@ -207,28 +216,28 @@ def _finite_or_none(value: float | None) -> float | None:
 
 
 def default_directory(config: Config, base: Config) -> Path:
-    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH tells fields that differ from those of `base`, the preset."""
-    name = config.name if config.variant == base.variant else f"{config.name}-{config.variant_hash()}"
+    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH stands for the fields that differ from `base`, the preset."""
+    name = config.name if config.settings == base.settings else f"{config.name}-{config.settings_hash()}"
     path = Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
     if config.run.threads == 0:
         return path
     uncounted = default_directory(replace(config, run=replace(config.run, threads=0)), base)
     kept = find_config(uncounted)
-    # This very run may have begun there, where all cores were asked for.
+    # The same run may have started there with threads = 0 (all cores).
     return uncounted if kept is not None and kept.identity == config.identity else path
 
 
 def with_threads(config: Config, path: Path) -> Config:
-    """Return `config` with a number of threads: that of the run in `path`, which goes on, or else all cores."""
+    """Replace threads = 0 by the number that the run in `path` started with, or else by the number of cores."""
     if config.run.threads > 0:
         return config
-    kept = find_config(path)  # None: no run there, or one that will be refused
+    kept = find_config(path)  # None: no run there, or an unreadable one
     threads = 0 if kept is None else kept.run.threads
     return replace(config, run=replace(config.run, threads=threads or num_cores()))
 
 
-def _refuse_foreign(path: Path, config: Config) -> None:
-    """Refuse a path that is in use for anything but this run."""
+def _check_free(path: Path, config: Config) -> None:
+    """Raise UserError if `path` is used for anything but this run."""
     with refusing_kindly(path, READING):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: choose a directory.")
@@ -255,7 +264,7 @@ def _refuse_foreign(path: Path, config: Config) -> None:
 
 
 def _tensorboard_writer(path: Path, step: int) -> Any:
-    """Return a TensorBoard writer for what comes after `step`, or None where the extra `tb` is not installed."""
+    """Return a TensorBoard writer for the steps after `step`, or None if the extra `tb` is not installed."""
     try:
         from eva.runs.record.tensorboard import ScalarWriter
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Display:
     """Show a run's progress.
 
     Args:
-        title: What is trained.
-        steps: Transitions in all.
-        stream: Where to; a bar that moves if it is a terminal.
+        title: Name of the run.
+        steps: Total number of transitions.
+        stream: Output; a terminal gets a progress bar.
     """
 
     def __init__(self, title: str, steps: int, stream: TextIO) -> None:
@@ -49,7 +49,7 @@ class Display:
         self._bar.stop()
 
     def advance(self, step: int) -> None:
-        """Move the bar, at most ten times a second: cheap enough for every step."""
+        """Update the bar at most ten times a second, so that it can be called every step."""
         if self._console.is_terminal and time.monotonic() > self._next_advance:
             self._next_advance = time.monotonic() + 0.1
             self._bar.update(self._task, completed=step)
@@ -64,15 +64,15 @@ class Display:
         if not self._console.is_terminal and is_due:
             self._last_line = now
             left = duration(max(0, self._steps - step) / steps_per_second)
-            self.say(f"{self._title}: {step:,}/{self._steps:,}  {left} left  {summary}")
+            self.print(f"{self._title}: {step:,}/{self._steps:,}  {left} left  {summary}")
 
-    def say(self, sentence: str) -> None:
+    def print(self, sentence: str) -> None:
         """Print a line."""
         self._console.print(sentence, markup=False)
 
 
 def summarise(metrics: Mapping[str, float | None], steps_per_second: float) -> str:
-    """Return speed, recent return, epsilon, and how often EVA changed the greedy action."""
+    """Return one line: speed, recent return, epsilon, share of greedy actions that EVA changed."""
     parts = [f"{steps_per_second:.0f} steps/s"]
     for name, form in (
         ("episode_return", "return {:.2f}"),

@@ -1,4 +1,4 @@
-"""Adding up episodes as they are played."""
+"""Returns and lengths of episodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Episode:
 
 
 class EpisodeTracker:
-    """Adds up each environment's running episode, and averages those that finished lately."""
+    """Sum the running episode of each environment, and average the recently finished ones."""
 
     def __init__(self, num_environments: int) -> None:
         self._returns = np.zeros(num_environments)
@@ -30,7 +30,7 @@ class EpisodeTracker:
         self._recent_lengths: list[int] = []
 
     def add(self, step: int, outcome: StepOutcome) -> list[Episode]:
-        """Count one step of all environments; returns the episodes that it finished."""
+        """Add one step of all environments; returns the episodes that it finished."""
         self._returns += outcome.rewards
         self._lengths += 1
         ended = outcome.terminated | outcome.truncated
@@ -43,7 +43,7 @@ class EpisodeTracker:
         return finished
 
     def take_means(self) -> dict[str, float | None]:
-        """Return what metrics.jsonl says about the episodes since the last call."""
+        """Return the metrics of the episodes finished since the last call."""
         returns, self._recent_returns = self._recent_returns, []
         lengths, self._recent_lengths = self._recent_lengths, []
         return {
@@ -53,12 +53,12 @@ class EpisodeTracker:
         }
 
     def cut(self) -> None:
-        """Forget the running episodes: they will not be finished."""
+        """Discard the running episodes."""
         self._returns[:] = 0
         self._lengths[:] = 0
 
-    def get_state(self) -> State:
-        """Return the running episodes and what was not averaged yet."""
+    def state_dict(self) -> State:
+        """Return the running episodes and those not averaged yet."""
         return {
             "returns": self._returns,
             "lengths": self._lengths,
@@ -67,8 +67,8 @@ class EpisodeTracker:
             "recent_lengths": np.array(self._recent_lengths, np.int64),
         }
 
-    def set_state(self, state: State) -> None:
-        """Continue from there."""
+    def load_state_dict(self, state: State) -> None:
+        """Restore the state."""
         self._returns, self._lengths = state["returns"], state["lengths"]
         self._num_finished = state["num_finished"]
         self._recent_returns = state["recent_returns"].tolist()

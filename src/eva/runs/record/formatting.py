@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines with columns of equal width; those in which every cell begins with a digit are aligned right."""
+    """Return lines with columns of equal width; columns of numbers are right-aligned."""
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     is_number = [all(cell[:1].isdigit() or cell == "-" for cell in column) for column in zip(*rows, strict=True)]
@@ -21,7 +21,7 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units: `3d 4h`, `4h 05m`, `5m 06s`."""
+    """Return a duration in its two largest units: `3d 4h`, `4h 05m`, `5m 06s`."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes}m {rest:02}s"

@@ -1,11 +1,10 @@
-"""Where a run's numbers come from: commit, command, versions, machine. Never environment variables."""
+"""Which code, command, versions and machine produced a run. Environment variables are never recorded."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib import metadata
@@ -14,22 +13,17 @@ from typing import Any
 
 import eva
 
-_PACKAGES = (
-    "torch",
-    "numpy",
-    "gymnasium",
-    "safetensors",
-    "zstandard",
-    "ale-py",
-    "opencv-python-headless",
-    "stable-baselines3",
-)
+_REQUIRED = ("torch", "numpy", "gymnasium", "safetensors", "zstandard")
+_PACKAGES = (*_REQUIRED, "ale-py", "opencv-python-headless", "stable-baselines3")
 
 
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:
-    """Return what provenance.json says."""
-    commit = _git("rev-parse", "HEAD") if _is_tracked() else None
-    dirty = bool(_git("status", "--porcelain", ".")) if commit else None  # of the package: results may come and go
+    """Return the content of provenance.json."""
+    is_tracked = _git("ls-files", "__init__.py")  # false in a virtual environment inside another repository
+    commit = _git("rev-parse", "HEAD") if is_tracked else None
+    dirty = (
+        bool(_git("status", "--porcelain", ".")) if commit else None
+    )  # of the package only: new results do not count
     return {
         "commit": commit,
         "dirty": dirty,
@@ -48,22 +42,12 @@ def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]
     }
 
 
-def command() -> list[str]:
-    """Return the command line of this process, its program by name."""
-    return [Path(sys.argv[0]).name, *sys.argv[1:]]
-
-
 def _version(package: str) -> str | None:
-    """Return a package's version, or None where it is an extra that is not installed."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _is_tracked() -> bool:
-    """Whether this package lies in its own repository, and not just in somebody's virtual environment."""
-    return bool(_git("ls-files", "__init__.py"))
 
 
 def _git(*arguments: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Streams for what may get lost: a reader that has gone, or a full disk, must not end a run."""
+"""Output streams that never fail: a closed pipe or a full disk must not end a run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TextIO, cast
 
 
 def unfailing(stream: TextIO | None) -> TextIO:
-    """Return a stream that writes to another as long as that can be written to; None is nowhere."""
+    """Wrap a stream so that write errors are ignored; None discards all output."""
     return cast(TextIO, _Unfailing(Path(os.devnull).open("w") if stream is None else stream))
 
 
 def let_go(stream: TextIO | None) -> None:
-    """Flush a stream that the interpreter would flush when it ends; drop what cannot be written, or that would fail."""
+    """Flush a stream, and discard what cannot be written: the interpreter would fail on it at exit."""
     if stream is None:
         return
     try:

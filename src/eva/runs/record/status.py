@@ -1,4 +1,4 @@
-"""How far a run has come, by its status.json."""
+"""Read status.json, the state and progress of a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Status:
-    """What status.json says of a run."""
+    """State and number of transitions of a run."""
 
     state: str
     step: int
 
 
 def read_status(directory: Path) -> Status:
-    """Return how far a run directory has come; where there is none, or a damaged one, that is nowhere."""
+    """Return the status of a run; state "absent" and step 0 if status.json is missing or damaged."""
     try:
         content = json.loads((directory / "status.json").read_text())
         return Status(str(content["state"]), int(content["step"]))

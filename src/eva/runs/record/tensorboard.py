@@ -1,4 +1,4 @@
-"""Scalars for TensorBoard, written at once: no thread whose errors nobody hears."""
+"""Write scalars for TensorBoard synchronously: SummaryWriter's thread would lose errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ScalarWriter:
     """One event file of a run.
 
     Args:
-        directory: Where it goes.
-        step: Where this part of the run begins; what an earlier part wrote after it is not shown.
+        directory: Created if needed.
+        step: First step of this file; TensorBoard hides later steps of earlier files.
     """
 
     def __init__(self, directory: Path, step: int) -> None:

@@ -1,11 +1,10 @@
-"""What a sweep will cost, from measured speeds: runs, time and memory, on few and many machines."""
+"""Estimate the time and memory that a sweep requires on different numbers of machines."""
 
 from __future__ import annotations
 
 import heapq
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from eva.config import Config
 from eva.errors import UserError
@@ -14,91 +13,78 @@ from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
 from eva.runs.sweep.progress import last_speed
-from eva.runs.sweep.resources import need
+from eva.runs.sweep.resources import required_resources
 
 NUM_NODES = (1, 8, 64)
 _MEASURED = {(MAZE_ID, False): 807.0, (MAZE_ID, True): 687.0, (ATARI_ID, False): 416.0, (ATARI_ID, True): 389.0}
-"""Transitions per second of one thread, without and with EVA: docs/performance.md."""
+"""Transitions per second of one thread, without and with EVA (docs/performance.md)."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """A machine of the cluster."""
-
-    num_cores: int
-    memory_gb: float
-
-
-@dataclass(frozen=True)
-class _Speed:
-    """How fast a run goes, and who says so."""
-
-    steps_per_second: float
-    source: str
-
-
-def plan(jobs: Sequence[Job], node: Node, steps_per_second: float | None = None) -> str:
-    """Return what is left of a sweep, as a table: a row for each number of nodes. Starts nothing.
+def estimate_cost(
+    jobs: Sequence[Job], node_cores: int, node_memory_gb: float, steps_per_second: float | None = None
+) -> str:
+    """Return a table of the remaining time and the memory of a sweep, one row for each number of nodes.
 
     Args:
-        jobs: All jobs; those that are done cost nothing, others what they have left.
-        node: What each machine has.
-        steps_per_second: Of one run; by default what the sweep's own runs wrote down, or else what was measured for
-            docs/performance.md.
+        jobs: All jobs. Finished ones cost nothing, started ones only the remaining transitions.
+        node_cores: Number of cores of each node.
+        node_memory_gb: Memory of each node, in GB.
+        steps_per_second: Speed of one run. By default the speed that runs of this sweep recorded, or else the speed
+            measured for docs/performance.md.
     """
     left = [job for job in jobs if not job.is_done_in(job.directory)]
-    steps = {job: max(0, job.config.steps - read_status(job.directory).step) for job in left}
-    counted = f"{len(jobs)} runs, {len(jobs) - len(left)} of them done; {sum(steps.values()):,} transitions left"
+    steps = [max(0, job.config.steps - read_status(job.directory).step) for job in left]
+    counts = f"{len(jobs)} runs, {len(jobs) - len(left)} of them done; {sum(steps):,} transitions left"
     if not left:
-        return counted
+        return counts
     kinds = sorted({_kind(job.config) for job in left})
     speeds = {kind: _speed(kind, jobs, steps_per_second) for kind in kinds}
-    seconds = [steps[job] / speeds[_kind(job.config)].steps_per_second for job in left]
-    needs = [need(job.config) for job in left]
-    num_cpus, gigabytes = max(each.num_cpus for each in needs), max(each.memory_bytes for each in needs) / 1e9
-    at_a_time = min(node.num_cores // num_cpus, int(node.memory_gb / gigabytes))
-    if at_a_time < 1:
+    seconds = [num_steps / speeds[_kind(job.config)][0] for job, num_steps in zip(left, steps, strict=True)]
+    required = [required_resources(job.config) for job in left]
+    num_cpus, gigabytes = max(each.num_cpus for each in required), max(each.memory_bytes for each in required) / 1e9
+    runs_per_node = min(node_cores // num_cpus, int(node_memory_gb / gigabytes))
+    if runs_per_node < 1:
         raise UserError(
             f"a run takes {num_cpus} cores and {gigabytes:.1f} GB, more than a node has: raise --node-cores or "
             "--node-memory."
         )
-    told = [
-        counted,
-        *(f"{_words(kind)}: {speed.steps_per_second:g} steps/s ({speed.source})" for kind, speed in speeds.items()),
+    lines = [
+        counts,
+        *(f"{_label(kind)}: {speed:g} steps/s ({source})" for kind, (speed, source) in speeds.items()),
         f"one run: up to {duration(max(seconds))}, {num_cpus} CPU and {gigabytes:.1f} GB; "
-        f"one node: {node.num_cores} cores, {node.memory_gb:g} GB",
+        f"one node: {node_cores} cores, {node_memory_gb:g} GB",
         "",
     ]
-    rows = [_row(num_nodes, at_a_time, seconds, gigabytes) for num_nodes in NUM_NODES]
-    return "\n".join([*told, aligned(["nodes", "runs at a time", "time", "GB on each node"], rows)])
+    rows = [_row(num_nodes, runs_per_node, seconds, gigabytes) for num_nodes in NUM_NODES]
+    return "\n".join([*lines, aligned(["nodes", "runs at a time", "time", "GB on each node"], rows)])
 
 
-def _row(num_nodes: int, at_a_time: int, seconds: Sequence[float], gigabytes: float) -> list[str]:
-    """Return what so many nodes take for it, each with so many runs at a time."""
-    num_slots = min(len(seconds), num_nodes * at_a_time)
+def _row(num_nodes: int, runs_per_node: int, seconds: Sequence[float], gigabytes: float) -> list[str]:
+    """Return the table row for `num_nodes` nodes."""
+    num_slots = min(len(seconds), num_nodes * runs_per_node)
     ends = [0.0] * num_slots
-    for each in seconds:  # to whoever is free first
+    for each in seconds:  # each run goes to the slot that is free first
         heapq.heapreplace(ends, ends[0] + each)
     on_each_node = gigabytes * -(-num_slots // num_nodes)
     return [str(num_nodes), str(num_slots), duration(max(ends)), f"{on_each_node:,.0f}"]
 
 
 def _kind(config: Config) -> tuple[str, bool]:
-    """Return what decides how fast a run goes: where it plays, and whether with EVA."""
+    """Return what determines the speed of a run: the environment, and whether it uses EVA."""
     return config.environment.id, config.eva.nonparametric_weight > 0
 
 
-def _words(kind: tuple[str, bool]) -> str:
+def _label(kind: tuple[str, bool]) -> str:
     return f"{kind[0]} {'with' if kind[1] else 'without'} EVA"
 
 
-def _speed(kind: tuple[str, bool], jobs: Sequence[Job], steps_per_second: float | None) -> _Speed:
+def _speed(kind: tuple[str, bool], jobs: Sequence[Job], steps_per_second: float | None) -> tuple[float, str]:
+    """Return the steps per second of runs of this kind, and the source of that number."""
     if steps_per_second is not None:
-        return _Speed(steps_per_second, "as you say")
-    written = [last_speed(job.directory) for job in jobs if _kind(job.config) == kind]
-    own = [speed for speed in written if speed]
-    if own:
-        return _Speed(statistics.median(own), f"median of {len(own)} runs of this sweep")
+        return steps_per_second, "given by --steps-per-second"
+    recorded = [speed for job in jobs if _kind(job.config) == kind and (speed := last_speed(job.directory))]
+    if recorded:
+        return statistics.median(recorded), f"median of {len(recorded)} runs of this sweep"
     if kind in _MEASURED:
-        return _Speed(_MEASURED[kind], "one thread, measured: docs/performance.md")
-    raise UserError(f"nobody has measured {_words(kind)}: give --steps-per-second, or start a run and ask again.")
+        return _MEASURED[kind], "one thread, measured: docs/performance.md"
+    raise UserError(f"the speed of {_label(kind)} is unknown: give --steps-per-second, or start a run and retry.")

@@ -1,6 +1,6 @@
-"""Many runs at a time: the loop that every executor shares, and the executor of this machine's processes.
+"""The scheduling loop that all executors share, and the executor for processes on this machine.
 
-Ray's is `eva.runs.sweep.ray_executor`.
+The executor for Ray clusters is in `eva.runs.sweep.ray_executor`.
 """
 
 from __future__ import annotations
@@ -8,97 +8,105 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, TextIO, TypeVar
+from typing import Protocol, TextIO
 
 from eva.errors import UserError
 from eva.runs.stopping import StoppedError, StopRequest
-from eva.runs.sweep.dashboard import Board
+from eva.runs.sweep.dashboard import Dashboard
 from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.process import POLL_SECONDS, WorkerProcess
 
 
-class Task(Protocol):
-    """A job on its way."""
+class RunningJob(Protocol):
+    """A job that was started."""
 
     @property
     def job(self) -> Job:
-        """What is carried out."""
+        """The job."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `outcome` returns without waiting."""
 
     def stop(self) -> None:
-        """Ask it to checkpoint and end; asking again makes no difference."""
+        """Ask the job to write a checkpoint and end. Further calls have no effect."""
 
     def outcome(self) -> Outcome:
-        """Return what became of the job, when it has ended."""
+        """Wait until the job ends and return its outcome."""
 
 
-TaskT = TypeVar("TaskT", bound=Task)
-
-
-class Crew(Protocol[TaskT]):
-    """Those who carry out jobs."""
-
-    def has_room(self, job: Job, running: Sequence[TaskT]) -> bool:
-        """Whether the job can be started beside those that run."""
-
-    def start(self, job: Job) -> TaskT:
-        """Start a job."""
-
-    def ended(self, running: Sequence[TaskT]) -> list[TaskT]:
-        """Wait for a moment; returns which have ended."""
-
-
-def carry_out(
-    jobs: Sequence[Job], crew: Crew[TaskT], board: Board, num_retries: int, on_outcome: Callable[[Outcome], None]
+def run_jobs(
+    jobs: Sequence[Job],
+    on_outcome: Callable[[Outcome], None],
+    dashboard: Dashboard,
+    num_retries: int,
+    start: Callable[[Job], RunningJob],
+    has_capacity: Callable[[Job, Sequence[RunningJob]], bool] = lambda _, __: True,
 ) -> list[Outcome]:
-    """Carry out all jobs: see `eva.runs.sweep.jobs.Executor`. One that fails is tried again so many times."""
-    waiting, running, outcomes = list(jobs), list[TaskT](), list[Outcome]()
+    """Run all jobs as `eva.runs.sweep.jobs.Executor.execute` specifies, and retry failed ones.
+
+    Args:
+        jobs: The jobs.
+        on_outcome: Called when a job ends.
+        dashboard: Shows the progress.
+        num_retries: Maximum number of retries per job.
+        start: Starts a job.
+        has_capacity: Returns whether a job can start beside the running ones.
+    """
+    waiting, running, outcomes = list(jobs), list[RunningJob](), list[Outcome]()
     num_failures: Counter[Job] = Counter()
 
-    def settle(outcome: Outcome) -> None:
+    def finish(outcome: Outcome) -> None:
         job = outcome.job
         if outcome.state == "failed":
             num_failures[job] += 1
             if num_failures[job] <= num_retries and stop.received is None:
                 waiting.append(job)
-                board.say(f"{outcome.sentence}; retry {num_failures[job]} of {num_retries}")
+                dashboard.print(f"{outcome.sentence}; retry {num_failures[job]} of {num_retries}")
                 return
-            board.fail(job)
+            dashboard.mark_failed(job)
         outcomes.append(outcome)
         on_outcome(outcome)
-        board.say(f"{outcome.sentence} ({len(outcomes)} of {len(jobs)})")
+        dashboard.print(f"{outcome.sentence} ({len(outcomes)} of {len(jobs)})")
 
-    with StopRequest() as stop, board:
+    with StopRequest() as stop, dashboard:
         try:
             while running or (waiting and stop.received is None):
-                while waiting and stop.received is None and crew.has_room(waiting[0], running):
+                while waiting and stop.received is None and has_capacity(waiting[0], running):
                     job = waiting.pop(0)
                     try:
-                        running.append(crew.start(job))
+                        running.append(start(job))
                     except UserError as error:
-                        settle(Outcome(job, "failed", str(error)))
+                        finish(Outcome(job, "failed", str(error)))
                 if stop.received is not None:
                     _stop(running)
-                for task in crew.ended(running):
-                    running.remove(task)
-                    settle(task.outcome())
-                board.show()
-        finally:  # also when `on_outcome` fails: leave nothing running
+                time.sleep(POLL_SECONDS)
+                for ended in [each for each in running if each.has_ended]:
+                    running.remove(ended)
+                    finish(ended.outcome())
+                dashboard.refresh()
+        finally:  # leave no job running, also when `on_outcome` raises
             _stop(running)
-            for task in running:
-                task.outcome()
+            for each in running:
+                each.outcome()
     if stop.received is not None:
         raise StoppedError(stop.received)
     return outcomes
 
 
+def _stop(running: Sequence[RunningJob]) -> None:
+    for each in running:
+        each.stop()
+
+
 class LocalExecutor:
-    """Carries out jobs in processes of this machine.
+    """Runs jobs in processes on this machine.
 
     Args:
-        num_threads: At a time, over all runs; one that asks for more has the machine to itself.
-        title: What the display calls the whole.
-        stream: Where progress goes; by default standard error.
-        num_retries: How often a job that fails is tried again.
+        num_threads: Maximum number of threads over all running jobs. A job that needs more runs alone.
+        title: Title of the progress display.
+        stream: Where progress is printed; standard error by default.
+        num_retries: Maximum number of retries of a failed job.
     """
 
     def __init__(
@@ -110,36 +118,14 @@ class LocalExecutor:
         self._num_retries = num_retries
 
     def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
-        """Carry out all jobs; `on_outcome` is called as soon as each one ends. A failed job stops no other.
+        """Run all jobs: see `eva.runs.sweep.jobs.Executor`."""
+        dashboard = Dashboard(self._title, jobs, self._stream)
+        return run_jobs(jobs, on_outcome, dashboard, self._num_retries, WorkerProcess, self.has_capacity)
 
-        Raises:
-            StoppedError: After all processes have stopped, if this one was asked to stop.
-        """
-        board = Board(self._title, jobs, self._stream)
-        return carry_out(jobs, _Processes(self._num_threads), board, self._num_retries, on_outcome)
-
-
-class _Processes:
-    """Processes of this machine, as long as their threads find room."""
-
-    def __init__(self, num_threads: int) -> None:
-        self._num_threads = num_threads
-
-    def has_room(self, job: Job, running: Sequence[WorkerProcess]) -> bool:
-        taken = sum(self._threads(process.job) for process in running)
-        return not running or taken + self._threads(job) <= self._num_threads
-
-    def start(self, job: Job) -> WorkerProcess:
-        return WorkerProcess(job)
-
-    def ended(self, running: Sequence[WorkerProcess]) -> list[WorkerProcess]:
-        time.sleep(POLL_SECONDS)
-        return [process for process in running if process.has_ended]
+    def has_capacity(self, job: Job, running: Sequence[RunningJob]) -> bool:
+        """Return whether the threads of `job` are free beside the running jobs."""
+        used = sum(self._threads(each.job) for each in running)
+        return not running or used + self._threads(job) <= self._num_threads
 
     def _threads(self, job: Job) -> int:
-        return job.config.run.threads or self._num_threads  # 0 is all cores
-
-
-def _stop(tasks: Sequence[Task]) -> None:
-    for task in tasks:
-        task.stop()
+        return job.config.run.threads or self._num_threads  # 0 means all cores

@@ -1,7 +1,7 @@
-"""The unit of work of many runs: a run directory, what is trained in it, and what is then played with it.
+"""Jobs: the unit of work of a sweep. A job trains one run and plays evaluation episodes with it.
 
-A job is idempotent and resumable: whoever carries it out, here or elsewhere, may be stopped at any moment, and the next
-one goes on from there. Needs no torch, so that jobs can be listed at once.
+A job is idempotent and resumable: it can be interrupted at any moment, and any process that starts it again continues
+from the last checkpoint. This module does not import torch, so that listing jobs is fast.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from eva.config import Config, find_config
 from eva.runs.record.columns import PLAYED
 from eva.runs.record.status import read_status
 
-EPSILON = 0.05  # of single episodes (P28)
+EPSILON = 0.05  # exploration in single evaluation episodes (P28)
 
 
 @dataclass(frozen=True)
 class Play:
-    """Single episodes to be played with what a run has learned and remembers by then (P28).
+    """Evaluation episodes that are played during training, with the network and memory at that step.
 
     Attributes:
-        steps: Transitions of training after which they are played.
-        weights: Of Q_NP; 0 is the network alone.
-        num_episodes: For each weight.
-        seed: Of start states and exploration.
+        steps: Number of training transitions after which they are played.
+        weights: Weights of Q_NP to compare; 0 is the network alone.
+        num_episodes: Episodes per weight.
+        seed: Seed of start states and exploration.
         epsilon: Probability of a random action.
     """
 
@@ -39,20 +39,20 @@ class Play:
 
     @property
     def file(self) -> str:
-        """Where in the run directory the outcome is written."""
+        """Name of the result file in the run directory."""
         return PLAYED.format(self.steps)
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run directory, what is trained in it, and what is played with it.
+    """One run and its evaluation episodes.
 
     Attributes:
         directory: The run directory.
-        config: The run.
-        plays: By ascending steps; the last may come at the end of training.
-        command: What the run's provenance says was typed.
-        trainer: The module whose `train(config, directory)` makes the run.
+        config: The config of the run.
+        plays: Evaluation episodes in ascending order of steps, the last at the end of training or earlier.
+        command: The command line to record in the run's provenance.
+        trainer: The module whose `train(config, directory)` trains the run.
     """
 
     directory: Path
@@ -63,24 +63,24 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """Where output goes of whoever carries it out: beside the run directory, with the suffix `.log`."""
+        """The log file of the worker process, beside the run directory."""
         return self.directory.with_name(f"{self.directory.name}.log")
 
     def to_json(self) -> str:
-        """Return one line that `from_json` reads back."""
+        """Return the job as one line of JSON."""
         plain = {"directory": str(self.directory), "config": self.config.to_json(), "command": self.command}
         return json.dumps({**plain, "plays": [asdict(play) for play in self.plays], "trainer": self.trainer})
 
     @classmethod
     def from_json(cls, text: str) -> Job:
-        """Read what `to_json` wrote."""
+        """Return the job that `to_json` wrote."""
         plain = json.loads(text)
         plays = tuple(Play(**{**play, "weights": tuple(play["weights"])}) for play in plain["plays"])
         directory, config = Path(plain["directory"]), Config.from_json(plain["config"])
         return cls(directory, config, plays, tuple(plain["command"]), plain["trainer"])
 
     def is_done_in(self, directory: Path) -> bool:
-        """Whether this very run is finished and played with in `directory`: its own, or a copy of its records."""
+        """Return whether `directory`, the run directory or a copy of its records, holds all results of this job."""
         status, config = read_status(directory), find_config(directory)
         return (
             status.state == "finished"
@@ -93,11 +93,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job.
+    """How a job ended.
 
     Attributes:
-        state: "stopped" if it was asked to, in order; the same job then goes on from there.
-        error: One line, if it failed.
+        state: "stopped" means that it wrote a checkpoint on request; the same job continues from there.
+        error: The error in one line, if the job failed.
     """
 
     job: Job
@@ -106,18 +106,18 @@ class Outcome:
 
     @property
     def sentence(self) -> str:
-        """What became of it, in words."""
+        """The outcome as a sentence."""
         if self.state != "failed":
             return f"{self.job.directory} is {self.state}"
         return f"{self.job.directory} has failed: {str(self.error).rstrip('.')} (see {self.job.log})"
 
 
 class Executor(Protocol):
-    """Carries out jobs, anywhere that reaches their run directories."""
+    """Runs jobs on machines that all have access to the run directories."""
 
     def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
-        """Carry out all jobs; `on_outcome` is called here, as soon as each one ends. A failed job stops no other.
+        """Run all jobs and call `on_outcome`, in this process, when a job ends. The others continue if one fails.
 
         Raises:
-            StoppedError: After all work has stopped, if this process was asked to stop.
+            StoppedError: If this process received a stop signal, after all jobs have stopped.
         """

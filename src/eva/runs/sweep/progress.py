@@ -1,4 +1,4 @@
-"""How far many runs are, as told by their run directories: the same from any machine that reaches them."""
+"""The progress of many runs, read from their run directories, so that it is the same from every machine."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
 
-_SECONDS_OF_SILENCE = 300.0  # after which a run no longer counts as running
-_LONGEST_LINE = 200  # bytes of timing.jsonl
+_MAX_SILENT_SECONDS = 300.0  # a run that wrote nothing for longer does not count as running
+_MAX_LINE_BYTES = 200  # of timing.jsonl
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A run that is looked at.
+class TrackedRun:
+    """A run whose progress is read.
 
     Attributes:
         directory: The run directory.
-        steps: Transitions in all.
-        plays: Files that are there when all is played.
+        steps: Transitions of the complete run.
+        plays: Result files of its evaluation episodes.
     """
 
     directory: Path
@@ -33,14 +33,33 @@ class Entry:
     plays: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, job: Job) -> Entry:
+    def of(cls, job: Job) -> TrackedRun:
         """Return the run of a job."""
         return cls(job.directory, job.config.steps, tuple(play.file for play in job.plays))
+
+    def progress(self, has_failed: bool) -> Progress:
+        """Read the run directory. A failed run stays failed even if the directory holds a finished run."""
+        status = read_status(self.directory)
+        step = min(status.step, self.steps)
+        is_played = all((self.directory / name).exists() for name in self.plays)
+        if has_failed:
+            return Progress("failed", step, self.steps, 0.0)
+        if status.state == "finished" and step == self.steps and is_played:
+            return Progress("done", step, self.steps, 0.0)
+        if status.state in ("running", "finished") and self._silent_seconds() < _MAX_SILENT_SECONDS:
+            return Progress("running", step, self.steps, last_speed(self.directory) or 0.0)
+        return Progress("waiting", step, self.steps, 0.0)
+
+    def _silent_seconds(self) -> float:
+        try:
+            return time.time() - (self.directory / "status.json").stat().st_mtime
+        except OSError:
+            return float("inf")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one run is; it is waiting if it has not begun, was stopped, or has not been heard of for long."""
+    """The progress of one run. "waiting": it has not started, was stopped, or has written nothing for a long time."""
 
     state: Literal["running", "waiting", "done", "failed"]
     step: int
@@ -48,55 +67,34 @@ class Progress:
     steps_per_second: float
 
 
-def progress_of(entry: Entry, has_failed: bool) -> Progress:
-    """Look at a run directory."""
-    status = read_status(entry.directory)
-    step = min(status.step, entry.steps)
-    is_done = step == entry.steps and all((entry.directory / name).exists() for name in entry.plays)
-    if has_failed:  # although another run may be finished there
-        return Progress("failed", step, entry.steps, 0.0)
-    if status.state == "finished" and is_done:
-        return Progress("done", step, entry.steps, 0.0)
-    if status.state in ("running", "finished") and _seconds_of_silence(entry.directory) < _SECONDS_OF_SILENCE:
-        return Progress("running", step, entry.steps, last_speed(entry.directory) or 0.0)
-    return Progress("waiting", step, entry.steps, 0.0)
+def read_progress(runs: Sequence[TrackedRun], failed: Collection[Path]) -> list[Progress]:
+    """Read all run directories; `failed` contains those of failed runs."""
+    return [run.progress(run.directory in failed) for run in runs]
 
 
 def last_speed(directory: Path) -> float | None:
-    """Return the steps per second that a run wrote down last, if any."""
+    """Return the last steps per second that a run recorded, or None."""
     try:
         with (directory / "timing.jsonl").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
             return float(json.loads(file.read().splitlines()[-1])["steps_per_second"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-def summary(found: Sequence[Progress]) -> list[tuple[str, str]]:
-    """Return the columns of the table on all runs together: running, waiting, done, failed, speed, time left."""
-    states = [each.state for each in found]
-    speed = sum(each.steps_per_second for each in found)
-    left = sum(each.steps - each.step for each in found if each.state != "failed")
+def summary(progress: Sequence[Progress]) -> list[tuple[str, str]]:
+    """Return (head, cell) of each column of the summary of all runs."""
+    states = [each.state for each in progress]
+    speed = sum(each.steps_per_second for each in progress)
+    left = sum(each.steps - each.step for each in progress if each.state != "failed")
     return [
         *((state, str(states.count(state))) for state in ("running", "waiting", "done", "failed")),
-        ("transitions", f"{sum(each.step for each in found):,} of {sum(each.steps for each in found):,}"),
+        ("transitions", f"{sum(each.step for each in progress):,} of {sum(each.steps for each in progress):,}"),
         ("steps/s in all", f"{speed:,.0f}"),
         ("time left", duration(left / speed) if speed else "-"),
     ]
 
 
-def look(entries: Sequence[Entry], failed: Collection[Path]) -> list[Progress]:
-    """Look at all run directories."""
-    return [progress_of(entry, entry.directory in failed) for entry in entries]
-
-
 def as_table(columns: Sequence[tuple[str, str]]) -> str:
-    """Return a summary as a table of one row."""
+    """Return a summary as a table with one row."""
     return aligned([head for head, _ in columns], [[cell for _, cell in columns]])
-
-
-def _seconds_of_silence(directory: Path) -> float:
-    try:
-        return time.time() - (directory / "status.json").stat().st_mtime
-    except OSError:
-        return float("inf")

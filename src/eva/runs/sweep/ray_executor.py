@@ -1,7 +1,7 @@
-"""Many runs on a Ray cluster: the only place where Ray is used.
+"""The executor for Ray clusters: the only module that imports Ray.
 
-A job is a plain Ray task, which starts the same process as the executor of one machine does. So Ray places it, and
-carries it on elsewhere when its node or its worker is lost; what a run leaves in its directory does not depend on Ray.
+A job is a plain Ray task that starts the same worker process as the local executor. Ray chooses the node, and restarts
+the task on another one when a node or a Ray worker is lost. The content of run directories does not depend on Ray.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from eva.errors import UserError, first_line
-from eva.runs.sweep.dashboard import Board
-from eva.runs.sweep.executor import carry_out
+from eva.runs.sweep.dashboard import Dashboard
+from eva.runs.sweep.executor import run_jobs
 from eva.runs.sweep.jobs import Job, Outcome
-from eva.runs.sweep.process import carry_out_here
-from eva.runs.sweep.resources import Need, need
+from eva.runs.sweep.process import run_in_process
+from eva.runs.sweep.resources import required_resources
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here calls home
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
 try:
     import ray
     from ray.exceptions import RayError, RayTaskError, TaskCancelledError
@@ -30,20 +30,19 @@ except ImportError as error:
         f'Ray needs a package that is missing ({error}): run pip install "ephemeral-value-adjustments[ray]".'
     ) from None
 
-_POLL_SECONDS = 0.2
-_SECONDS_TO_ANSWER = 10.0
-_NUM_LOSSES = 20  # of nodes and workers for one run: they are not the run's fault, and do not count as its failures
+_CONNECT_SECONDS = 10.0
+_MAX_LOSSES = 20  # of nodes and Ray workers, per job; they do not count as failures of the job
 
 
 class RayExecutor:
-    """Carries out jobs on a Ray cluster whose nodes all reach the run directories, under the same paths.
+    """Runs jobs on a Ray cluster whose nodes all have access to the run directories, under the same paths.
 
     Args:
-        title: What the display calls the whole.
-        stream: Where progress goes; by default standard error.
-        address: Of the cluster; by default the one that this machine belongs to, or else a new one of this machine.
-        num_retries: How often a job that fails is tried again.
-        gpu_share: Of a GPU, for each run with `run.device` cuda.
+        title: Title of the progress display.
+        stream: Where progress is printed; standard error by default.
+        address: Address of the cluster. By default the cluster of this machine, or else a new local one.
+        num_retries: Maximum number of retries of a failed job.
+        gpu_share: Fraction of a GPU for each run with `run.device` cuda.
     """
 
     def __init__(
@@ -62,37 +61,64 @@ class RayExecutor:
         self._gpu_share = gpu_share
 
     def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
-        """Carry out all jobs; `on_outcome` is called as soon as each one ends. A failed job stops no other.
-
-        Raises:
-            StoppedError: After all tasks have stopped, if this process was asked to stop.
-        """
-        needs = {job: need(job.config, self._gpu_share) for job in jobs}
-        board = Board(self._title, jobs, self._stream)
+        """Run all jobs: see `eva.runs.sweep.jobs.Executor`."""
         try:
             _connect(self._address)
-            _refuse_unplaceable(needs)
-            return carry_out(jobs, _Tasks(needs), board, self._num_retries, on_outcome)
+            self._check_placeable(jobs)
+            dashboard = Dashboard(self._title, jobs, self._stream)
+            return run_jobs(jobs, on_outcome, dashboard, self._num_retries, self._start)  # Ray queues all of them
         finally:
             ray.shutdown()
 
+    def _check_placeable(self, jobs: Sequence[Job]) -> None:
+        """Raise a `UserError` for a job that no node can run: Ray would let it wait forever."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for job in jobs:
+            required = required_resources(job.config, self._gpu_share)
+            amounts = {"CPU": required.num_cpus, "GPU": required.num_gpus, "memory": required.memory_bytes}
+            if not any(all(node.get(name, 0) >= amount for name, amount in amounts.items()) for node in nodes):
+                raise UserError(
+                    f"{job.directory} asks for {required.num_cpus} CPUs, {required.num_gpus:g} GPUs and "
+                    f"{required.memory_bytes / 1e9:.1f} GB, which no node of the Ray cluster has: add such a node, or "
+                    "lower run.threads, --gpu-share or replay.replay_capacity."
+                )
 
-class _Task:
-    """A job that Ray was given."""
+    def _start(self, job: Job) -> _RayTask:
+        required = required_resources(job.config, self._gpu_share)
+        remote = ray.remote(run_in_process).options(
+            name=str(job.directory),
+            num_cpus=required.num_cpus,
+            num_gpus=required.num_gpus,
+            memory=required.memory_bytes,
+            max_retries=_MAX_LOSSES,
+            scheduling_strategy="SPREAD",
+        )
+        here = Path.cwd()
+        absolute = replace(job, directory=here / job.directory)
+        return _RayTask(job, remote.remote(absolute, here, required.num_gpus > 0))
+
+
+class _RayTask:
+    """A job that was submitted to Ray."""
 
     def __init__(self, job: Job, reference: Any) -> None:
         self.job = job
-        self.reference = reference
-        self._asked_to_stop = False
+        self._reference = reference
+        self._future = reference.future()
+        self._stop_requested = False
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self._future.done())
 
     def stop(self) -> None:
-        if not self._asked_to_stop:
-            self._asked_to_stop = True
-            ray.cancel(self.reference)  # where it runs, this is a KeyboardInterrupt
+        if not self._stop_requested:
+            self._stop_requested = True
+            ray.cancel(self._reference)  # raises KeyboardInterrupt in the task
 
     def outcome(self) -> Outcome:
         try:
-            outcome: Outcome = ray.get(self.reference)
+            outcome: Outcome = ray.get(self._reference)
         except TaskCancelledError:
             return Outcome(self.job, "stopped")
         except RayError as error:
@@ -101,40 +127,11 @@ class _Task:
         return replace(outcome, job=self.job)
 
 
-class _Tasks:
-    """The cluster; it queues what finds no room yet."""
-
-    def __init__(self, needs: dict[Job, Need]) -> None:
-        self._needs = needs
-        self._place = Path.cwd()
-
-    def has_room(self, job: Job, running: Sequence[_Task]) -> bool:
-        return True
-
-    def start(self, job: Job) -> _Task:
-        asked = self._needs[job]
-        remote = ray.remote(carry_out_here).options(
-            name=str(job.directory),
-            num_cpus=asked.num_cpus,
-            num_gpus=asked.num_gpus,
-            memory=asked.memory_bytes,
-            max_retries=_NUM_LOSSES,
-            scheduling_strategy="SPREAD",
-        )
-        placed = replace(job, directory=self._place / job.directory)
-        return _Task(job, remote.remote(placed, self._place, asked.num_gpus > 0))
-
-    def ended(self, running: Sequence[_Task]) -> list[_Task]:
-        references = [task.reference for task in running]
-        ready = set(ray.wait(references, num_returns=len(references), timeout=_POLL_SECONDS)[0])
-        return [task for task in running if task.reference in ready]
-
-
 def _connect(address: str | None) -> None:
     host, _, port = (address or "").rpartition(":")
     try:
         if host and port.isdigit():
-            socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()  # Ray itself tries for minutes
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()  # Ray itself retries for minutes
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         reason = first_line(error).rstrip(".")
@@ -142,16 +139,3 @@ def _connect(address: str | None) -> None:
             f"cannot use the Ray cluster at {address or 'its default address'} ({reason}): start one with "
             "`ray start --head`, or give its --address."
         ) from None
-
-
-def _refuse_unplaceable(needs: dict[Job, Need]) -> None:
-    """Refuse a job that no node could ever take: Ray would let it wait for ever."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    for job, asked in needs.items():
-        resources = {"CPU": asked.num_cpus, "GPU": asked.num_gpus, "memory": asked.memory_bytes}
-        if not any(all(node.get(name, 0) >= amount for name, amount in resources.items()) for node in nodes):
-            raise UserError(
-                f"{job.directory} asks for {asked.num_cpus} CPUs, {asked.num_gpus:g} GPUs and "
-                f"{asked.memory_bytes / 1e9:.1f} GB, which no node of the Ray cluster has: add such a node, or lower "
-                "run.threads, --gpu-share or replay.replay_capacity."
-            )

@@ -1,7 +1,7 @@
-"""Carry out one job in this process.
+"""Run one job in this process.
 
-As a program it reads the job from the first line of its standard input, and stops, in order, when that input ends:
-nothing goes on once the process that asked for it is gone.
+`python -m eva.runs.sweep.worker` reads the job from the first line of standard input. It writes a checkpoint and stops
+when standard input closes, so no worker outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep.jobs import Job, Play
 
-_PATIENCE_SECONDS = 180.0  # with whoever was at it before: a file server keeps a lost machine's locks for about 90
+_MAX_WAIT_SECONDS = 180.0  # for the lock: a file server keeps the locks of a lost machine for about 90 s
 _SECONDS_BETWEEN_TRIES = 1.0
 
 
 def work(job: Job) -> None:
-    """Train and play what is not yet trained and played; does nothing where the job is done."""
+    """Train the run and play its evaluation episodes, and skip what is already done."""
     for play in job.plays:
-        played = job.directory / play.file
+        result = job.directory / play.file
         try:
-            if not played.exists():
+            if not result.exists():
                 _train(job, play.steps)
                 _play(job, play)
         except UserError:
-            if not played.exists():  # or another process has done it meanwhile, and gone on
+            if not result.exists():  # otherwise another process has played it in the meantime
                 raise
     _train(job, job.config.steps)
 
 
 def _train(job: Job, steps: int) -> None:
     config = replace(job.config, steps=steps)
-    give_up = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
     while True:
         try:
             importlib.import_module(job.trainer).train(config, job.directory)
             break
         except BusyError as error:
-            if time.monotonic() > give_up:
+            if time.monotonic() > deadline:
                 raise
             print(f"waiting: {error}", file=sys.stderr)
             time.sleep(_SECONDS_BETWEEN_TRIES)
-    finished = read_status(job.directory).step  # `train` has returned: the run is finished
+    finished = read_status(job.directory).step
     if finished - steps >= config.environment.num_environments:
         raise UserError(
-            f"{job.directory} has been trained for {finished:,} transitions, beyond the {steps:,} asked for: "
-            "move it away or choose another place for the runs."
+            f"{job.directory} was trained for {finished:,} transitions, more than the requested {steps:,}: "
+            "move it away or choose another folder for the runs."
         )
 
 
@@ -77,7 +77,7 @@ def _play(job: Job, play: Play) -> None:
 
 
 def main() -> int:
-    """Carry out the job on standard input; returns the exit code. The last line printed says what went wrong."""
+    """Run the job from standard input and return the exit code. On an error, the last line printed describes it."""
     job = Job.from_json(sys.stdin.readline())
     threading.Thread(target=_stop_with_parent, daemon=True).start()
     sys.argv = list(job.command) or sys.argv
@@ -97,7 +97,7 @@ def main() -> int:
 
 
 def _stop_with_parent() -> None:
-    while os.read(0, 1024):  # not through sys.stdin, whose lock this thread would hold when the process ends
+    while os.read(0, 1024):  # not sys.stdin: this thread would hold its lock when the process exits
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,0 +1,98 @@
+"""What every kind of run shares: check the directory, then record episodes and metrics until the end or a signal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from eva.agent.tensors import name_of
+from eva.build import resolve
+from eva.config import Config
+from eva.games import human_normalised_score
+from eva.ids import ATARI_ID
+from eva.runs.record.directory import RunDirectory, with_threads
+from eva.runs.record.display import Display
+from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.record.provenance import provenance
+from eva.runs.record.safe_stream import unfailing
+from eva.runs.stopping import StoppedError, StopRequest
+from eva.types import StepOutcome
+
+
+def open_run(
+    config: Config, path: Path | str, stream: TextIO | None, *, restart: bool = False
+) -> tuple[RunDirectory, TextIO, bool]:
+    """Check that `path` can hold the run. Nothing is written yet.
+
+    Returns:
+        The run directory, with the resolved configuration; the stream for progress messages; and whether there is
+        anything to train. If not, a message has been printed.
+    """
+    path, stream = Path(path), unfailing(stream or sys.stderr)
+    directory = RunDirectory(path, with_threads(resolve(config), path))
+    finished = None if restart else directory.finished_step
+    is_unfinished = finished is None or finished < directory.config.steps
+    if not is_unfinished:
+        print(f"{path} is finished: {finished:,} transitions.", file=stream)
+    return directory, stream, is_unfinished
+
+
+@dataclass
+class Recorder:
+    """Record episodes and metrics in a run directory and show the progress."""
+
+    directory: RunDirectory
+    display: Display
+    stop: StopRequest
+    provenance: Mapping[str, Any]
+    _start: float = 0.0
+    _seconds_before: float = 0.0
+    _last: float = 0.0
+    _last_step: int = 0
+
+    def start(self, step: int = 0) -> None:
+        """Start the clock after `step` transitions, once the directory's records are open."""
+        self._start = self._last = time.perf_counter()
+        self._seconds_before, self._last_step = self.directory.seconds, step
+
+    def add_step(self, step: int, outcome: StepOutcome, episodes: EpisodeTracker) -> None:
+        """Record the episodes that a step of all environments finished."""
+        for episode in episodes.add(step, outcome):
+            self.directory.add_episode(episode)
+        self.display.advance(step)
+
+    def add_metrics(self, step: int, episodes: EpisodeTracker, metrics: Mapping[str, float | None]) -> None:
+        """Record and show metrics, with the means of the episodes since the last call."""
+        config, now = self.directory.config, time.perf_counter()
+        means = episodes.take_means()
+        score = means["episode_return"]
+        if config.environment.id == ATARI_ID and score is not None:
+            means["human_normalised_score"] = human_normalised_score(config.atari.game, score)
+        metrics = {"step": step, **means, **metrics}
+        steps_per_second = (step - self._last_step) / (now - self._last)
+        self.directory.add_metrics(metrics, self._seconds_before + now - self._start, steps_per_second)
+        self.display.show(metrics, steps_per_second)
+        self._last, self._last_step = now, step
+
+
+@contextmanager
+def recording(directory: RunDirectory, device: torch.device, stream: TextIO) -> Iterator[Recorder]:
+    """Lock the run directory, show progress, and watch for Ctrl-C and SIGTERM.
+
+    Raises:
+        StoppedError: At the end, if a signal arrived that did not stop the run earlier.
+    """
+    config, command = directory.config, [Path(sys.argv[0]).name, *sys.argv[1:]]
+    origin = provenance(command, config.run.threads, name_of(device))
+    with directory, Display(str(directory.path), config.steps, stream) as display, StopRequest() as stop:
+        yield Recorder(directory, display, stop, origin)
+        if stop.received is not None:
+            raise StoppedError(stop.received)
+    print(f"{directory.path} is finished: {directory.finished_step:,} transitions.", file=stream)
