@@ -6,21 +6,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eva.agent.adjuster import EphemeralValueAdjuster
-    from eva.agent.agent import EVAAgent
-    from eva.build import build_agent, build_environment, make_adjuster
-    from eva.config import Config, EVAConfig
-    from eva.errors import UserError
-    from eva.presets import for_environment, preset
-    from eva.runs.evaluate import evaluate
-    from eva.runs.loading import load_run
-    from eva.runs.loop import interact, train
-    from eva.runs.stopping import StoppedError
-    from eva.types import EnvironmentSpec, Explanation, StepOutcome
+    from eva.agent.adjuster import EphemeralValueAdjuster as EphemeralValueAdjuster
+    from eva.agent.agent import EVAAgent as EVAAgent
+    from eva.build import build_agent as build_agent
+    from eva.build import build_environment as build_environment
+    from eva.build import make_adjuster as make_adjuster
+    from eva.config import Config as Config
+    from eva.config import EVAConfig as EVAConfig
+    from eva.errors import UserError as UserError
+    from eva.presets import for_environment as for_environment
+    from eva.presets import preset as preset
+    from eva.runs.evaluate import evaluate as evaluate
+    from eva.runs.loading import load_run as load_run
+    from eva.runs.loop import interact as interact
+    from eva.runs.loop import train as train
+    from eva.runs.stopping import StoppedError as StoppedError
+    from eva.types import EnvironmentSpec as EnvironmentSpec
+    from eva.types import Explanation as Explanation
+    from eva.types import StepOutcome as StepOutcome
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_HOMES = {
+_MODULES = {
     "eva.agent.adjuster": ["EphemeralValueAdjuster"],
     "eva.agent.agent": ["EVAAgent"],
     "eva.build": ["build_agent", "build_environment", "make_adjuster"],
@@ -33,32 +40,12 @@ _HOMES = {
     "eva.runs.stopping": ["StoppedError"],
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-__all__ = [
-    "Config",
-    "EVAAgent",
-    "EVAConfig",
-    "EnvironmentSpec",
-    "EphemeralValueAdjuster",
-    "Explanation",
-    "StepOutcome",
-    "StoppedError",
-    "UserError",
-    "__version__",
-    "build_agent",
-    "build_environment",
-    "evaluate",
-    "for_environment",
-    "interact",
-    "load_run",
-    "make_adjuster",
-    "preset",
-    "train",
-]
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = ["__version__", *_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names when they are first used, so that `import eva` is instant and needs no torch."""
-    if name not in _HOME:
+    """Import public names when they are first used, so that `import eva` does not import torch."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'eva' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)

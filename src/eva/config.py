@@ -1,9 +1,9 @@
 """Every hyper-parameter, described once, with its unit and its source.
 
-`paper` marks a number that the paper states, `P` a decision of docs/paper.md, the rest is our choice. Durations carry
-their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates` are
-optimiser steps, `_frames` are frames of an emulator. The one exception is `steps`, the length of the run, which counts
-transitions.
+The docstrings of fields are the text of `eva train --help`. "paper: 10" marks a value that the paper states; other
+values are our choice. A comment such as P27 names the section of docs/paper.md that explains the choice. Durations
+carry their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates`
+are optimiser steps, `_frames` are emulator frames. One exception: `steps`, the length of the run, counts transitions.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ NOT_IDENTITY = (
     "run.checkpoints_kept",
     "run.stop_when_diverged",
 )
-"""Fields that may change from one part of a run to the next."""
+"""Fields that may change when a run is resumed."""
 
 
 @dataclass(frozen=True)
 class EnvironmentConfig:
-    """Where the agent acts."""
+    """The environment."""
 
     id: str = MAZE_ID
     """Gymnasium id of the environment."""
-    num_environments: Count = 1
-    """E, environments stepped together (paper: 4 on Atari; P27: 1 in the maze)."""
+    num_environments: Count = 1  # P27
+    """E, number of environments stepped together (paper: 4 on Atari)."""
 
 
 @dataclass(frozen=True)
 class MazeConfig:
-    """The coin maze of Section 5.1; read only where `environment.id` is eva/CoinMaze-v0."""
+    """The coin maze of Section 5.1; used only if `environment.id` is eva/CoinMaze-v0."""
 
-    layout: str = "paper"
-    """`paper` (P14: 59 cells), `open` (65 cells), or the path of a text map of `#` and `.`."""
+    layout: str = "paper"  # P14
+    """`paper` (59 free cells), `open` (65 free cells), or the path of a text file with `#` for walls and `.`."""
     num_coins: Count = 1
-    """Coins in the maze at the start of an episode (paper: 1, 2, 4)."""
+    """Coins in the maze at the start of an episode (paper: 1, 2 and 4)."""
     max_episode_steps: Count = 500
-    """An episode is truncated after so many steps (paper)."""
+    """Truncate an episode after this number of steps (paper: 500)."""
 
 
 @dataclass(frozen=True)
 class AtariConfig:
-    """An Atari game, preprocessed as for DQN; read only where `environment.id` is eva/Atari-v0."""
+    """An Atari game, preprocessed as for DQN; used only if `environment.id` is eva/Atari-v0."""
 
     game: str = "pong"
-    """One of the usual 57, in any spelling: `ms_pacman`, `ms-pacman`, `MsPacman`."""
-    frame_skip: Count = 4
-    """Frames for which each action is repeated; of the last two, the maximum is seen (paper: as DQN; P61)."""
-    num_stacked: Count = 4
-    """Frames in an observation (paper: as DQN; P60)."""
-    max_noop_frames: CountOrZero = 30
-    """An episode begins with 1 to so many frames without an action (paper: as DQN; P62)."""
-    max_episode_frames: Count = 108_000
-    """An episode is truncated after so many frames: half an hour (P63)."""
-    repeat_action_probability: Share = 0.0
-    """Of each frame to repeat the action of the frame before ("sticky actions") instead (P64)."""
+    """One of the usual 57 games, in any spelling: `ms_pacman`, `ms-pacman`, `MsPacman`."""
+    frame_skip: Count = 4  # P61
+    """Number of frames that each action is repeated for; the last two are max-pooled (DQN: 4)."""
+    num_stacked: Count = 4  # P60
+    """Number of frames in an observation (DQN: 4)."""
+    max_noop_frames: CountOrZero = 30  # P62
+    """An episode starts with 1 to this number of no-op frames, drawn uniformly (DQN: 30)."""
+    max_episode_frames: Count = 108_000  # P63
+    """Truncate an episode after this number of frames; 108,000 frames are half an hour."""
+    repeat_action_probability: Share = 0.0  # P64
+    """Probability, at each frame, of repeating the previous frame's action ("sticky actions"; DQN: 0)."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,15 @@ class NetworkConfig:
     """The parametric value function Q_theta."""
 
     channels: Sizes = (16, 32)
-    """Of each convolution, for image observations (paper: two convolutions in the maze)."""
+    """Output channels of each convolution, for image observations (paper: two convolutions in the maze)."""
     filter_sizes: Sizes = (3, 3)
-    """Of each convolution; no padding."""
+    """Filter size of each convolution, in pixels; no padding."""
     strides: Sizes = (1, 2)
-    """Of each convolution."""
+    """Stride of each convolution, in pixels."""
     hidden_sizes: Sizes = (64,)
-    """Of the fully connected layers before the embedding, for vector observations only."""
+    """Units of each fully connected layer before the embedding, for vector observations only."""
     embedding_size: Count = 64
-    """D, the second to last layer (paper: 64 in the maze)."""
+    """D, units of the second to last layer (paper: 64 in the maze)."""
 
 
 @dataclass(frozen=True)
@@ -92,119 +92,127 @@ class ReplayConfig:
     """The replay buffer."""
 
     replay_capacity: Count = 50_000
-    """States stored, over all environments (paper: 50K in the maze)."""
-    frames: Literal["raw", "compressed"] = "compressed"
-    """How frames are kept where observations are stacks of them: as they are, or without loss in zstd (P70, P71)."""
-    prioritised: bool = False
-    """Draw the learner's batches by priority instead of uniformly (Schaul et al., 2016; P75). EVA plans as ever."""
-    priority_exponent: Share = 0.6
-    """alpha, how much the priorities count; 0 is uniform (Schaul et al.; P76)."""
-    priority_floor: Positive = 1e-6
-    """epsilon, added to each absolute error, so that no transition is out of reach (P76)."""
-    importance_exponent_start: Share = 0.4
-    """beta at the start, how much of the bias the importance weights undo; it ends at 1 (Schaul et al.; P78)."""
-    importance_anneal_transitions: CountOrZero = 60_000
-    """How long beta takes to reach 1 (P78: as long as the preset's run)."""
-    search: Literal["auto", "brute", "projected"] = "auto"
-    """How the nearest are found, exactly: among all, or among those that a projection cannot exclude (P80)."""
+    """Number of states stored, over all environments (paper: 50,000 in the maze)."""
+    frames: Literal["raw", "compressed"] = "compressed"  # P70, P71
+    """How to store the frames of stacked observations: raw, or compressed without loss by zstd."""
+    prioritised: bool = False  # P75
+    """Sample the learner's batches by priority instead of uniformly (Schaul et al., 2016). Planning is unaffected."""
+    priority_exponent: Share = 0.6  # P76
+    """alpha, exponent of the priorities; 0 samples uniformly (Schaul et al.: 0.6)."""
+    priority_floor: Positive = 1e-6  # P76
+    """epsilon, added to each absolute error, so that every transition can be sampled."""
+    importance_exponent_start: Share = 0.4  # P78
+    """beta at the start, exponent of the importance weights; it ends at 1 (Schaul et al.: 0.4)."""
+    importance_anneal_transitions: CountOrZero = 60_000  # P78
+    """Transitions until beta reaches 1; in most presets the length of the run."""
+    search: Literal["auto", "brute", "projected"] = "auto"  # P80
+    """Nearest-neighbour search, always exact: brute force, or candidates from a projection; auto chooses by size."""
 
 
 @dataclass(frozen=True)
-class LearnerConfig:
-    """The slow system: DQN. Learning rate and target period were searched for in the maze at weight 0 (P16, P48)."""
+class LearnerConfig:  # P16, P48
+    """DQN's learner. In the maze, learning rate and target period were tuned at weight 0."""
 
-    discount: Share = 0.99
-    """gamma (P12)."""
+    discount: Share = 0.99  # P12
+    """gamma, the discount of each transition (DQN: 0.99)."""
     batch_size: Count = 48
-    """B (paper)."""
+    """B, transitions in a batch (paper: 48)."""
+    optimiser: Literal["adam", "rmsprop"] = "adam"
+    """Adam (paper: Adam), or RMSProp with centred squared gradients (DQN)."""
+    optimiser_epsilon: Positive = 1e-8
+    """epsilon in the denominator of the optimiser's step."""
     learning_rate: Positive = 2.5e-4
-    """Of Adam."""
+    """Learning rate of the optimiser."""
     learning_rate_end: Positive | None = None
-    """Of Adam, after the decay; without one it stays as it is."""
+    """Learning rate after the decay; by default it stays constant."""
     learning_rate_decay_updates: CountOrZero = 0
-    """Length of the linear decay."""
-    error: Literal["squared", "huber"] = "squared"
-    """Between value and target (P15: squared in the maze, Huber on Atari)."""
-    target_period_updates: Count = 50
-    """Updates from one copy of the target network to the next (paper: 50 on Atari; P48)."""
+    """Updates that the linear decay of the learning rate takes."""
+    error: Literal["squared", "huber"] = "squared"  # P15
+    """Loss between value and target (paper: squared; DQN: clipped errors, which have the gradient of Huber)."""
+    target_period_updates: Count = 50  # P48
+    """Updates between copies to the target network (paper: 50 on Atari)."""
     learning_starts_transitions: Count = 1_000
-    """No updates before."""
-    update_period_steps: Count = 1
-    """Agent steps from one update to the next (P17, P27)."""
-    double: bool = False
-    """Double DQN: Q_theta chooses the next action, the target network values it (van Hasselt et al., 2016; P75)."""
-    clip_rewards: bool = False
-    """Learn from and plan with rewards clipped to [-1, 1] (P65: on Atari); records keep the score as it is."""
+    """Transitions before the first update (paper: 40,000 frames on Atari, which are 10,000)."""
+    max_gradient_norm: Positive | None = None
+    """Scale gradients with a larger Euclidean norm down to this norm; by default never."""
+    update_period_steps: Count = 1  # P17, P27
+    """Agent steps between rounds of updates (paper: 1)."""
+    updates_per_round: Count = 1
+    """Updates in each round, each with its own batch."""
+    double: bool = False  # P75
+    """Double DQN: Q_theta selects the next action, the target network evaluates it (van Hasselt et al., 2016)."""
+    clip_rewards: bool = False  # P65
+    """Clip rewards to [-1, 1] for learning and planning (DQN: true); recorded returns are not clipped."""
 
 
 @dataclass(frozen=True)
-class ExplorationConfig:
-    """Epsilon-greedy, drawn for each environment (P12 on Atari, P48 in the maze)."""
+class ExplorationConfig:  # P12, P48
+    """Epsilon-greedy exploration, drawn for each environment."""
 
     epsilon_start: Share = 1.0
-    """Epsilon at the first transition."""
+    """Probability of a random action at the first transition (DQN: 1)."""
     epsilon_end: Share = 0.1
-    """Epsilon after the decay."""
+    """Probability of a random action after the decay (DQN: 0.1)."""
     epsilon_decay_transitions: CountOrZero = 10_000
-    """Length of the linear decay."""
+    """Transitions that the linear decay takes (DQN: 1M frames, which are 250,000 transitions)."""
 
 
 @dataclass(frozen=True)
 class EVAConfig:
-    """The fast system."""
+    """Ephemeral Value Adjustments: planning over the replay buffer, and the value buffer."""
 
-    nonparametric_weight: Share = 0.4
-    """The weight of Q_NP in Eq. 1; 0 is exactly DQN (P1; paper: 0.4)."""
+    nonparametric_weight: Share = 0.4  # P1
+    """Weight of Q_NP in Eq. 1; 0 is exactly DQN (paper: 0.4)."""
     trace: Literal["tcp", "n-step", "kbrl"] = "tcp"
-    """Trace computation: trajectory-centric planning, n-step or kernel-based RL."""
-    num_trajectories: Count = 10
-    """M, trajectories retrieved from the replay buffer for a plan (paper; P3)."""
+    """Trace computation: trajectory-centric planning, n-step returns or kernel-based RL (paper: tcp)."""
+    num_trajectories: Count = 10  # P3
+    """M, trajectories retrieved from the replay buffer for each plan (paper: 10)."""
     trajectory_length: Count = 50
-    """T, transitions followed in each (paper)."""
-    plan_period_steps: Count = 20
-    """Steps from one plan to the next (paper; P4)."""
-    plan_at_episode_start: bool = False
-    """Plan at each episode's first step too (P23)."""
-    num_neighbours: Count = 5
-    """k, entries of the value buffer averaged for a decision (paper; P3)."""
+    """T, transitions followed in each trajectory (paper: 50)."""
+    plan_period_steps: Count = 20  # P4
+    """Agent steps between plans (paper: 20)."""
+    plan_at_episode_start: bool = False  # P23
+    """Also plan at the first step of each episode."""
+    num_neighbours: Count = 5  # P3
+    """k, entries of the value buffer averaged for a decision (paper: 5)."""
     value_buffer_capacity: Count = 2_000
-    """Entries of the value buffer (paper)."""
-    value_buffer_entries: Literal["all", "start"] = "all"
-    """What of each trajectory enters the value buffer: all its steps, or only its first state (P2)."""
-    value_buffers: Literal["shared", "per-environment"] = "shared"
-    """One value buffer, or one for each environment, each with its share of the capacity (P8)."""
-    remembered_values: Literal["stored", "recomputed"] = "stored"
-    """Q_theta of remembered states: from the stored embedding, or by running the network on them again (P6)."""
-    start: Literal["learning", "full"] = "learning"
-    """EVA applies from when learning starts, or from when the replay buffer is full (P9)."""
-    anneal_start_transitions: CountOrZero | None = None
-    """When the weight begins to move to 0 (consolidation; P29); never if not given."""
-    anneal_transitions: CountOrZero = 2_000_000
-    """How long that takes (paper)."""
-    kbrl_bandwidth: Scale = 1e-4
-    """b, length scale of the Gaussian kernel (paper; P7)."""
-    kbrl_similarity: Positive = 1e-2
-    """C, similarity of every state to the parametric pseudo-state (paper; P7)."""
+    """Entries of the value buffer (paper: 2000)."""
+    value_buffer_entries: Literal["all", "start"] = "all"  # P2
+    """Steps of a trajectory that enter the value buffer: all, or only the first state."""
+    value_buffers: Literal["shared", "per-environment"] = "shared"  # P8
+    """One value buffer for all environments, or one for each, with an equal share of the capacity."""
+    remembered_values: Literal["stored", "recomputed"] = "stored"  # P6
+    """Q_theta of remembered states: from the stored embedding, or recomputed from the stored observation."""
+    start: Literal["learning", "full"] = "learning"  # P9
+    """Apply EVA once learning starts, or once the replay buffer is full (paper: full on Atari)."""
+    anneal_start_transitions: CountOrZero | None = None  # P29
+    """Transitions until the weight starts to decay linearly to 0 (consolidation); by default it never does."""
+    anneal_transitions: CountOrZero = 2_000_000  # P29
+    """Transitions that this decay takes (paper: 2 million steps)."""
+    kbrl_bandwidth: Scale = 1e-4  # P7
+    """b, length scale of the Gaussian kernel of kernel-based RL, a distance of embeddings (paper: 1e-4)."""
+    kbrl_similarity: Positive = 1e-2  # P7
+    """C, similarity of every state to the parametric pseudo-state of kernel-based RL (paper: 0.01)."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How the run is carried out and recorded."""
+    """How the run is executed and recorded."""
 
     device: Device = "auto"
-    """Where the network, the learner and the search run."""
+    """Device of the network, the learner and the search; auto is cuda if there is a GPU."""
     threads: Threads = 1
-    """CPU threads of torch, part of what makes a run repeatable to the byte; 0 is all cores where the run begins."""
+    """CPU threads of torch; 0 is all cores. A run is repeatable to the byte only with the same number of threads."""
     metrics_period_transitions: Count = 1_000
-    """Transitions from one line of metrics.jsonl to the next."""
+    """Transitions between lines of metrics.jsonl."""
     checkpoint_period_minutes: Positive = 5.0
-    """Minutes from one checkpoint to the next; the last is written when the run ends or is stopped."""
+    """Minutes between checkpoints; one more is written when the run ends or is stopped."""
     checkpoint_period_transitions: Count | None = None
-    """Transitions from one checkpoint to the next, besides those by the clock; none if not given."""
+    """Transitions between further checkpoints; by default there are none."""
     checkpoints_kept: Count = 2
-    """The newest checkpoints that are kept."""
+    """Number of newest checkpoints to keep."""
     stop_when_diverged: bool = True
-    """Stop when values are beyond all that rewards allow; otherwise only infinite ones and what is no number."""
+    """If true, stop when abs(Q) exceeds 10 r_max / (1 - gamma); if false, stop only on inf or NaN."""
 
 
 @dataclass(frozen=True)
@@ -212,11 +220,11 @@ class Config:
     """One run."""
 
     name: Name = "maze-1-coin"
-    """The preset, or the environment's id: the run directory's name."""
+    """Name of the run directory: the preset, or the environment's id."""
     seed: CountOrZero = 0
-    """All random numbers of the run follow from it."""
+    """Seed of all random numbers of the run."""
     steps: Count = 60_000
-    """Transitions to train for, over all environments. No schedule depends on it, so a longer run begins the same."""
+    """Transitions to train for, over all environments. No schedule depends on it, so a run can be made longer."""
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     maze: MazeConfig = field(default_factory=MazeConfig)
     atari: AtariConfig = field(default_factory=AtariConfig)
@@ -243,7 +251,7 @@ class Config:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes two runs the same run: everything but how long it goes on, where, and how it is kept safe."""
+        """The fields that must be equal for two runs to be the same run: all but those of `NOT_IDENTITY`."""
         identity = to_dict(self)
         for name in NOT_IDENTITY:
             *groups, last = name.split(".")
@@ -251,15 +259,15 @@ class Config:
         return identity
 
     @property
-    def variant(self) -> dict[str, Any]:
-        """The identity without what a run directory spells out itself: name, weight and seed."""
-        variant = self.identity
-        del variant["name"], variant["seed"], variant["eva"]["nonparametric_weight"]
-        return variant
+    def settings(self) -> dict[str, Any]:
+        """The identity without the fields that the path of a run directory contains: name, weight and seed."""
+        settings = self.identity
+        del settings["name"], settings["seed"], settings["eva"]["nonparametric_weight"]
+        return settings
 
-    def variant_hash(self) -> str:
-        """Return 8 hexadecimal digits that tell variants apart."""
-        return hashlib.sha256(json.dumps(self.variant, sort_keys=True).encode()).hexdigest()[:8]
+    def settings_hash(self) -> str:
+        """Return 8 hexadecimal digits of the SHA-256 of the settings."""
+        return hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
 
     def to_json(self) -> str:
         """Return the text of config.json, which `from_json` reads back."""
@@ -276,7 +284,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read a config.json; one that is not understood is named, one that cannot be read raises what `read_text` does."""
+    """Read a config.json; raises UserError with its path if it is invalid, OSError if it cannot be read."""
     try:
         return Config.from_json(path.read_text())
     except UserError as error:
@@ -284,7 +292,7 @@ def read_config(path: Path) -> Config:
 
 
 def find_config(directory: Path) -> Config | None:
-    """Return the configuration of the run in a directory; None where there is none that is understood."""
+    """Return the configuration of the run in a directory, or None if there is no valid one."""
     try:
         return read_config(directory / "config.json")
     except (OSError, UnicodeDecodeError, UserError):

@@ -39,7 +39,7 @@ _SMOKE = Config(
     run=RunConfig(metrics_period_transitions=100),
 )
 
-_ATARI = Config(  # the paper's table, but for the weight (P1) and the unused temperature (P11)
+_ATARI = Config(  # the paper's table, except for the weight (0.4, not 0.5: P1) and the unused temperature (P11)
     name="atari",
     steps=50_000_000,
     environment=EnvironmentConfig(id=ATARI_ID, num_environments=4),
@@ -67,7 +67,7 @@ _ATARI_SMALL = replace(
     exploration=replace(_ATARI.exploration, epsilon_decay_transitions=100_000),
 )
 
-_CARTPOLE = Config(  # found at weight 0: results/cartpole
+_CARTPOLE = Config(  # tuned at weight 0: results/cartpole
     name="cartpole",
     steps=500_000,
     environment=EnvironmentConfig(id="CartPole-v1", num_environments=4),
@@ -85,34 +85,38 @@ _CARTPOLE = Config(  # found at weight 0: results/cartpole
     run=RunConfig(metrics_period_transitions=10_000),
 )
 
-DESCRIPTIONS = {
+PRESETS = {
     "maze-1-coin": (_maze(1, 60_000), "the paper's maze with one coin (Fig. 2 centre)"),
     "maze-2-coins": (_maze(2, 150_000), "the paper's maze with two coins (Fig. 2 right)"),
     "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
-    "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game; differs from its table in P1 and P11"),
-    "atari-small": (_ATARI_SMALL, "the same for a laptop: memory 100,000 (paper: 500,000), faster decay of epsilon"),
+    "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game"),
+    "atari-small": (
+        _ATARI_SMALL,
+        "the same for a laptop: 100,000 states in memory (paper: 500,000), faster epsilon decay",
+    ),
     "cartpole": (_CARTPOLE, "Gymnasium's CartPole-v1 (results/cartpole)"),
-    "smoke": (_SMOKE, "everything small: seconds, for trying out and for tests; it learns nothing"),
+    "smoke": (_SMOKE, "everything small, for tests: takes seconds, learns nothing"),
 }
+"""Name, configuration and description of each preset."""
 
 
 def preset(name: str) -> Config:
     """Return the configuration called `name`."""
-    if name not in DESCRIPTIONS:
-        raise UserError(f"there is no preset '{name}': {nearest_name(name, DESCRIPTIONS)}")
-    return DESCRIPTIONS[name][0]
+    if name not in PRESETS:
+        raise UserError(f"there is no preset '{name}': {nearest_name(name, PRESETS)}")
+    return PRESETS[name][0]
 
 
-def namesake(config: Config) -> Config | None:
-    """Return the preset, for a game or not, or the defaults for an environment that bear the name of `config`."""
-    presets = [each for each, _ in DESCRIPTIONS.values()]
+def preset_of(config: Config) -> Config | None:
+    """Return the preset, or the defaults of the environment, that `config` is named after; None if there is none."""
+    presets = [each for each, _ in PRESETS.values()]
     games = [for_game(each, config.atari.game) for each in presets if each.environment.id == ATARI_ID]
     named = [*presets, *games, for_environment(config.environment.id)]
     return next((each for each in named if each.name == config.name), None)
 
 
 def for_environment(environment_id: str) -> Config:
-    """Return the defaults for an environment that has no preset of its own."""
+    """Return the default configuration of an environment that has no preset."""
     if environment_id == ATARI_ID:
         return preset("atari")
     defaults = Config()
@@ -122,6 +126,6 @@ def for_environment(environment_id: str) -> Config:
 
 
 def for_game(config: Config, game: str) -> Config:
-    """Return an Atari configuration for another game, named after it."""
+    """Return an Atari configuration with another game in its name and its settings."""
     name = config.name.removesuffix(f"-{config.atari.game}")
     return replace(config, name=f"{name}-{game}", atari=replace(config.atari, game=game))

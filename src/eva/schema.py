@@ -1,4 +1,4 @@
-"""Frozen dataclasses as a checked tree: rules on fields, to and from plain JSON types."""
+"""Checks of frozen dataclasses, and their conversion to and from plain JSON types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from eva.errors import UserError, nearest_name
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, in words and as a test."""
+    """The range of a field, in words and as a test."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -26,36 +27,40 @@ Count = Annotated[int, Rule("of at least 1", lambda n: n >= 1)]
 CountOrZero = Annotated[int, Rule("of at least 0", lambda n: n >= 0)]
 Share = Annotated[float, Rule("between 0 and 1", lambda x: 0 <= x <= 1)]
 Positive = Annotated[float, Rule("above 0", lambda x: x > 0)]
-Scale = Annotated[float, Rule("between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)]  # its square is a number
+Scale = Annotated[float, Rule("between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)]  # its square is finite
 Threads = Annotated[int, Rule("between 0 and 1024", lambda n: 0 <= n <= 1024)]
 Name = Annotated[str, Rule("that can name a directory", lambda text: _can_name_a_directory(text))]
 Sizes = Annotated[tuple[int, ...], Rule("of at least 1", lambda sizes: all(n >= 1 for n in sizes))]
 
 
-def check(tree: Any, path: str = "") -> None:
-    """Raise UserError for the first field of a wrong type or against its rule."""
-    for name, hint in _hints(type(tree)).items():
-        value, here = getattr(tree, name), f"{path}{name}"
-        if is_dataclass(hint):
-            check(value, f"{here}.")
-        elif not _fits(value, hint):
-            raise UserError(f"{here} is {value!r}, but must be {_words(hint)}.")
+def field_types(kind: Any) -> dict[str, Any]:
+    """Return the type of each field of a dataclass and of the dataclasses in it, by its path "group.field"."""
+    found: dict[str, Any] = {}
+    for name, hint in _hints(kind).items():
+        found |= {f"{name}.{path}": x for path, x in field_types(hint).items()} if is_dataclass(hint) else {name: hint}
+    return found
 
 
-def wanted(kind: type, path: str) -> str:
-    """Return, in words, what the field `path`, "group.field", of a tree of this kind must be."""
-    name, _, rest = path.partition(".")
-    hint = _hints(kind)[name]
-    return wanted(hint, rest) if rest else _words(hint)
+def flatten(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every field as ("group.field", value)."""
+    return ((path, attrgetter(path)(tree)) for path in field_types(type(tree)))
+
+
+def check(tree: Any) -> None:
+    """Raise UserError for the first field of a wrong type or out of its range."""
+    for path, hint in field_types(type(tree)).items():
+        value = attrgetter(path)(tree)
+        if not fits(value, hint):
+            raise UserError(f"{path} is {value!r}, but must be {in_words(hint)}.")
 
 
 def to_dict(tree: Any) -> dict[str, Any]:
-    """Return the tree as nested dicts of plain JSON types; equal trees give the same text."""
+    """Return nested dicts of plain JSON types; equal trees give the same text."""
     return {name: _plain(getattr(tree, name), hint) for name, hint in _hints(type(tree)).items()}
 
 
 def from_dict(kind: type[T], data: Any, path: str = "") -> T:
-    """Build a tree from nested dicts; fields left out take their defaults, unknown ones raise UserError."""
+    """Build a dataclass from nested dicts; missing fields take their defaults, unknown ones raise UserError."""
     hints = _hints(kind)
     if not isinstance(data, Mapping):
         raise UserError(f"{path.rstrip('.') or 'the configuration'} must be a group of fields, not {data!r}.")
@@ -70,17 +75,44 @@ def from_dict(kind: type[T], data: Any, path: str = "") -> T:
     return kind(**values)
 
 
-def flatten(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every leaf as ("group.field", value)."""
-    for f in fields(tree):
-        value = getattr(tree, f.name)
-        if is_dataclass(value):
-            yield from flatten(value, f"{path}{f.name}.")
-        else:
-            yield f"{path}{f.name}", value
+def in_words(hint: Any) -> str:
+    """Return what a value of this type must be: "a whole number of at least 1"."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return " ".join([in_words(arguments[0]), *(rule.words for rule in _rules(hint))])
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(in_words, arguments))
+    if origin is tuple:
+        return f"a list of {in_words(arguments[0]).removeprefix('a ')}s"
+    nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
+    return nouns.get(hint, "a path")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of this type and keeps its rules; bool is not int, int is float."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return fits(value, arguments[0]) and all(rule.holds(value) for rule in _rules(hint))
+    if origin is Literal:
+        return value in arguments
+    if origin in (Union, types.UnionType):
+        return any(fits(value, option) for option in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(item, arguments[0]) for item in value)
+    if hint in (int, float) and isinstance(value, bool):
+        return False
+    if hint is float:
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    return isinstance(value, hint) and (hint is not int or abs(value) < 2**63)
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(functools.partial(get_type_hints, include_extras=True))
+
+
+def _rules(hint: Any) -> list[Rule]:
+    return [rule for rule in get_args(hint)[1:] if isinstance(rule, Rule)]
 
 
 def _plain(value: Any, hint: Any) -> Any:
@@ -93,43 +125,6 @@ def _plain(value: Any, hint: Any) -> Any:
 
 def _takes_floats(hint: Any) -> bool:
     return hint is float or any(map(_takes_floats, get_args(hint)))
-
-
-def _words(hint: Any) -> str:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        base, *rules = arguments
-        return " ".join([_words(base), *(rule.words for rule in rules if isinstance(rule, Rule))])
-    if origin is Literal:
-        return "one of " + ", ".join(map(repr, arguments))
-    if origin in (Union, types.UnionType):
-        return " or ".join(map(_words, arguments))
-    if origin is tuple:
-        return f"a list of {_words(arguments[0]).removeprefix('a ')}s"
-    nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
-    return nouns.get(hint, "a path")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        base, *rules = arguments
-        return _fits(value, base) and all(rule.holds(value) for rule in rules)
-    if origin is Literal:
-        return value in arguments
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, option) for option in arguments)
-    return _is_a(value, hint)
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(_is_a(item, get_args(kind)[0]) for item in value)
-    return isinstance(value, kind)
 
 
 def _can_name_a_directory(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The command line of experiments: eva experiment."""
+"""eva experiment."""
 
 from __future__ import annotations
 
@@ -8,42 +8,52 @@ from typing import Annotated
 
 import tyro
 
+from eva.cli.parsing import parse
 from eva.errors import UserError
 from eva.machine import num_cores
+from eva.schema import Count
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Run an experiment, the paper's or ours, judge its claims and write its page; finished runs are not made again."""
+class ExperimentOptions:
+    """Options of every command that runs experiments."""
+
+    runs_dir: Path = Path("runs")
+    """Folder of an experiment's run directories."""
+    results_dir: Path = Path("results")
+    """Folder of an experiment's results. A run whose results are there is not run again."""
+    games: str | None = None
+    """Games of atari-55, separated by commas, or a set (tuning-5); by default all 55."""
+    frames: int | None = None
+    """Frames of each run of atari-55; by default 200 million."""
+    seeds: int | None = None
+    """Runs of atari-55 for each game and agent; by default 3 (paper: 3)."""
+
+
+@dataclass(frozen=True)
+class Experiment(ExperimentOptions):
+    """Run an experiment, the paper's or ours, judge its claims and write its page; finished runs are skipped."""
 
     name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[NAME]")] = None
-    """The experiment; --list tells their names."""
+    """Name of the experiment (see: eva experiment --list)."""
     all: tyro.conf.FlagCreatePairsOff[bool] = False
-    """All experiments but those on Atari, one after the other."""
+    """Run all experiments except those on Atari, one after the other."""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
-    """List the runs and how far they are, or, without a name, experiments and places in the paper; runs nothing."""
-    jobs: int | None = None
-    """Runs at a time, each in a process with one thread; by default as many as there are cores."""
-    runs_dir: Path = Path("runs")
-    """Folder of the run directories."""
-    results_dir: Path = Path("results")
-    """Folder of what is kept of finished runs. A run that is kept there is not made again."""
+    """List the experiments or, with a name, its runs and their progress, and exit."""
+    jobs: Count | None = None
+    """Number of runs at a time, each in a process with one thread; by default the number of cores."""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Everything tiny, to see that it works, in a folder of its own: quick, under that of the run directories."""
-    games: str | None = None
-    """Of atari-55: games with commas between them, or a set (tuning-5)."""
-    frames: int | None = None
-    """Of atari-55: frames of each run; 200 million by default (P67)."""
-    seeds: int | None = None
-    """Of atari-55: runs for each game and variant; the paper has 3."""
+    """Make every run tiny, to test that everything works; writes to the folder quick in --runs-dir."""
 
 
-def run(asked: Experiment) -> None:
-    """Carry out what was asked for."""
-    from eva.experiments import atari  # imports matplotlib: not for --help
+def main(arguments: list[str]) -> None:
+    """Run or list experiments."""
+    asked = parse(Experiment, arguments)
+
     from eva.experiments.catalogue import EXPERIMENTS, experiment
     from eva.experiments.framework.command import Places, list_runs, run_experiment
     from eva.experiments.framework.definition import OURS
+    from eva.experiments.paper import atari  # imports matplotlib: not for --help
 
     if asked.name is None and asked.list and not asked.all:
         for each in EXPERIMENTS.values():
@@ -52,8 +62,6 @@ def run(asked: Experiment) -> None:
         return
     if (asked.name is None) != asked.all:
         raise UserError("give the name of one experiment (see: eva experiment --list), or --all.")
-    if asked.jobs is not None and asked.jobs < 1:
-        raise UserError(f"--jobs is {asked.jobs}, but must be at least 1.")
     names = [name for name, each in EXPERIMENTS.items() if not each.by_name_only]
     if asked.name is not None:
         names = [asked.name]

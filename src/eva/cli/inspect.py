@@ -1,4 +1,4 @@
-"""The command line of the inspector: eva inspect."""
+"""eva inspect."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from pathlib import Path
 
 import tyro
 
+from eva.cli.parsing import parse
 from eva.runs.sweep.jobs import EPSILON
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Play an episode with a finished run and show, decision by decision, what it remembered: one page of HTML."""
+    """Play an episode with a finished run and show what the agent remembered at every decision, on one HTML page."""
 
     run: tyro.conf.Positional[Path]
     """A finished run directory."""
     seed: int = 0
-    """Of the start state and exploration: the episode is the first of eva evaluate with this seed."""
+    """Seed of start state and exploration; the episode is the first of eva evaluate with the same seed."""
     weight: float | None = None
     """Weight of Q_NP; by default the run's own."""
     epsilon: float = EPSILON
     """Probability of a random action."""
     max_steps: int = 2_000
-    """Decisions at most; a longer episode is cut short."""
+    """Truncate the episode after this number of decisions."""
     out: Path | None = None
-    """The file; by default inspect.html in the run directory."""
+    """HTML file to write; by default inspect.html in the run directory."""
     open: bool = True
-    """Open the page in a browser, where there is a display."""
+    """Open the page in a browser if there is a display."""
 
 
-def inspect(asked: Inspect) -> None:
-    """Carry out what was asked for."""
+def main(arguments: list[str]) -> None:
+    """Write the inspector's page of a run and open it."""
+    asked = parse(Inspect, arguments)
+
     from eva.inspect.page import inspect_run  # imports torch: not for --help
 
     inspection = inspect_run(

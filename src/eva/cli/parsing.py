@@ -1,93 +1,103 @@
-"""From what was typed to what was asked for, or one sentence on what is wrong with it."""
+"""Parse the arguments of a command with tyro; every error is one sentence."""
 
 from __future__ import annotations
 
 import io
 import itertools
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
-from dataclasses import fields
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import tyro
 
-from eva.config import Config
 from eva.errors import UserError, nearest_name
-from eva.schema import flatten, wanted
+from eva.schema import Rule, field_types, fits, flatten, in_words
 
 T = TypeVar("T")
 
 
 def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
-    """Parse flags with tyro, and turn its complaints into one sentence."""
-    _refuse_unknown_flags(kind, arguments)
-    parse: Callable[..., T] = partial(tyro.cli, kind, args=arguments, prog=f"eva {kind.__name__.lower()}")
-    complaint = io.StringIO()
+    """Return the options of a command; raise UserError if one is unknown, of the wrong type or out of range.
+
+    Args:
+        kind: Dataclass with one field for each option.
+        arguments: The words after the command.
+        default: Values of the options that are not given; by default those of `kind`.
+    """
+    command = f"eva {kind.__name__.lower()}"
+    defaults: dict[str, Any] = {} if default is None else {"default": default}
+    options = {_flag(path): hint for path, hint in field_types(kind).items()}
+    words = list(_split(arguments))
     try:
-        with redirect_stderr(complaint):
-            return parse() if default is None else parse(default=default)
+        with redirect_stderr(io.StringIO()):  # tyro prints a box around every error
+            parsed: T
+            parsed, extra = tyro.cli(kind, args=arguments, prog=command, return_unknown_args=True, **defaults)
     except SystemExit as stop:
-        if stop.code in (0, None):
+        if not stop.code:  # --help
             raise
-        raise UserError(_sentence(kind, arguments, complaint.getvalue())) from None
+        required = [path.upper() for path, hint in field_types(kind).items() if _is_positional(hint)]
+        sentence = _wrong_value(words, options) or f"{' '.join(required)} is missing: see {command} --help."
+        raise UserError(sentence) from None
+    if extra:
+        raise UserError(_unknown(next(_split(extra)), words, options))
+    for (flag, hint), (_, value) in zip(options.items(), flatten(parsed), strict=True):
+        if _has_rule(hint) and not fits(value, hint):  # tyro has checked types, but not ranges
+            raise UserError(f"{flag} is {value}, but must be {_in_words(hint)}.")
+    return parsed
 
 
-def value_of(flag: str, arguments: Sequence[str]) -> str | None:
-    """Return what follows a flag, the last time that it is given, as `--flag value` or `--flag=value`."""
-    values = [following for word, following in itertools.pairwise(_split(arguments)) if word == flag]
-    return values[-1] if values else None
+def _flag(path: str) -> str:
+    return "--" + path.replace("_", "-")
 
 
-def _split(arguments: Sequence[str]) -> list[str]:
-    """Return flags, spelled as `--help` spells them, and their values, each by itself."""
-    words: list[str] = []
+def _split(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield flags, spelled as in `--help`, and values: two words for `--flag=value`."""
     for argument in arguments:
         flag, *value = argument.split("=", 1)
-        words += [flag.replace("_", "-"), *value] if argument.startswith("--") else [argument]
-    return words
+        yield from [flag.replace("_", "-"), *value] if argument.startswith("--") else [argument]
 
 
-def _refuse_unknown_flags(kind: Any, arguments: Sequence[str]) -> None:
-    names = {f.name for f in fields(kind)}
-    known = names | {"help", "config"}
-    if "config" in names:  # all of its fields are options
-        known |= {name for name, _ in flatten(Config())}
-    flags = {"--" + name.replace("_", "-") for name in known}
-    for argument in arguments:
-        flag = argument.split("=")[0].replace("_", "-")
-        if flag.startswith("--") and re.sub(r"(--|\.)no-", r"\1", flag) not in flags:
-            raise UserError(f"there is no option {flag}: {nearest_name(flag, flags)}")
+def _unknown(word: str, words: list[str], options: dict[str, Any]) -> str:
+    """Return a sentence about a word that is neither an option nor the value of one."""
+    if word.startswith("--"):
+        flags = [flag for flag, hint in options.items() if not _is_positional(hint)]
+        return f"there is no option {word}: {nearest_name(word, flags)}"
+    before = words[-words[::-1].index(word) - 2] if word in words[1:] else ""
+    problem = f"{before} takes no value, but got" if before.startswith("--") else "unexpected argument"
+    return f"{problem} '{word}': see --help."
 
 
-def _sentence(kind: type, arguments: Sequence[str], box: str) -> str:
-    """Say what is wrong with a value or a word too many, or else what tyro says."""
-    complaint, words = _first_paragraph(box), _split(arguments)
-    if named := re.search(r"(?:parsing |argument ')(--[\w.-]+)", complaint):
-        return _wrong_value(kind, named[1], words)
-    if (extra := re.match(r"Unrecognized options: (\S+)", complaint)) and extra[1] in words[1:]:
-        before = words[-words[::-1].index(extra[1]) - 2]  # of the last of its kind
-        what = f"{before} takes no value, but" if before.startswith("--") else "one word too many:"
-        return f"{what} there is '{extra[1]}': see --help."
-    return f"{complaint or 'these arguments are not understood'}: see --help."
+def _wrong_value(words: list[str], options: dict[str, Any]) -> str | None:
+    """Return a sentence about the first option whose value is missing or of the wrong type."""
+    for place, flag in enumerate(words):
+        hint = options.get(flag, bool)
+        values = list(itertools.takewhile(lambda word: not word.startswith("--"), words[place + 1 :]))
+        must = _in_words(hint)
+        if not must.startswith("a list"):
+            del values[1:]
+        if must != "true or false" and not values:
+            return f"{flag} must be followed by {must}."
+        if must != "true or false" and not _parses(values, hint):
+            return f"{flag} is '{' '.join(values)}', but must be {must}."
+    return None
 
 
-def _wrong_value(kind: type, flag: str, words: Sequence[str]) -> str:
-    path = flag.removeprefix("--").replace("-", "_")
-    must = wanted(kind if path in kind.__annotations__ else Config, path).removesuffix(" or null")
-    while flag in words:
-        words = words[words.index(flag) + 1 :]
-    values = list(itertools.takewhile(lambda word: not word.startswith("--"), words))
-    if not values:
-        return f"{flag} must be followed by {must}."
-    return f"{flag} is '{' '.join(values if must.startswith('a list') else values[:1])}', but must be {must}."
+def _parses(values: list[str], hint: Any) -> bool:
+    try:
+        with redirect_stderr(io.StringIO()):
+            tyro.cli(hint, args=values, console_outputs=False)
+    except SystemExit:
+        return False
+    return True
 
 
-def _first_paragraph(box: str) -> str:
-    """Return it without the title of a message of tyro's, framed or not."""
-    _, *lines = [line.strip("│ ") for line in box.splitlines()] or [""]
-    rules = [number for number, line in enumerate(lines) if not line.strip("─-╰╯")]
-    begin = next((number for number in range(len(lines)) if number not in rules), 0)
-    end = next((number for number in rules if number > begin), len(lines))
-    return " ".join(lines[begin:end]).rstrip(".")
+def _has_rule(hint: Any) -> bool:
+    return isinstance(hint, Rule) or any(map(_has_rule, get_args(hint)))
+
+
+def _is_positional(hint: Any) -> bool:
+    return tyro.conf.Positional in get_args(hint)
+
+
+def _in_words(hint: Any) -> str:
+    return in_words(hint).removesuffix(" or null")  # an option that is not given is null

@@ -1,8 +1,7 @@
-"""The command line of sweeps: eva sweep."""
+"""eva sweep."""
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,64 +9,47 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from eva.cli.experiment import ExperimentOptions
+from eva.cli.parsing import parse
 from eva.errors import UserError
 from eva.machine import num_cores
+from eva.schema import Count, CountOrZero, Positive
 
 if TYPE_CHECKING:
     from eva.runs.sweep.jobs import Executor, Job
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """Carry out many runs, on this machine or on a Ray cluster: finished ones are skipped, others go on."""
+class Sweep(ExperimentOptions):
+    """Run many training runs, on this machine or on a Ray cluster; finished runs are skipped, others continued."""
 
     what: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[FILE|EXPERIMENT]")] = None
     """A grid file (TOML: see docs/scaling.md), or an experiment (see: eva experiment --list)."""
     executor: Literal["local", "ray"] = "local"
-    """Processes of this machine, or tasks of a Ray cluster that reaches the same run directories."""
+    """Run in processes of this machine, or in tasks of a Ray cluster that shares the run directories."""
     address: str | None = None
-    """Of the Ray cluster; by default the one that this machine belongs to, or else a new one of this machine."""
-    jobs: int | None = None
-    """Of the executor local: threads at a time, over all runs (run.threads each); by default one for each core."""
-    gpu_share: float = 1.0
-    """Of the executor ray: part of a GPU for each run with run.device cuda; 0.25 puts four runs on one."""
-    retries: int = 2
-    """How often a run that fails is tried again, from its last checkpoint. Lost nodes do not count."""
+    """Address of the Ray cluster; by default the one that this machine belongs to, else a new one on this machine."""
+    jobs: Count | None = None
+    """Number of threads at a time with --executor local, over all runs (run.threads each); by default all cores."""
+    gpu_share: Positive = 1.0
+    """GPUs for each run with run.device cuda, with --executor ray; 0.25 puts four runs on one GPU."""
+    retries: CountOrZero = 2
+    """How often to retry a failed run from its last checkpoint. Lost nodes do not count."""
     status: Path | None = None
-    """Folder of a sweep's runs: tell how far it is, from any machine; runs nothing."""
+    """Folder of a sweep's runs: print its progress, from any machine, and exit."""
     plan: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Tell what is left, in hours and memory, on 1, 8 and 64 nodes; runs nothing."""
-    steps_per_second: float | None = None
-    """Of --plan: transitions per second of one run; by default what the runs themselves or docs/performance.md say."""
-    node_cores: int = 32
-    """Of --plan: cores of a node."""
-    node_memory: float = 128.0
-    """Of --plan: memory of a node, in GB."""
-    runs_dir: Path = Path("runs")
-    """Of an experiment: folder of the run directories, the same for eva experiment."""
-    results_dir: Path = Path("results")
-    """Of an experiment: folder of what is kept of finished runs, which are not made again."""
-    games: str | None = None
-    """Of atari-55: games with commas between them, or a set (tuning-5)."""
-    frames: int | None = None
-    """Of atari-55: frames of each run; 200 million by default (P67)."""
-    seeds: int | None = None
-    """Of atari-55: runs for each game and variant; the paper has 3."""
-
-
-_PLACES = ("runs_dir", "results_dir")
+    """Print the hours and memory that the remaining runs take on 1, 8 and 64 nodes, and exit."""
+    steps_per_second: Positive | None = None
+    """Transitions per second of one run, for --plan; by default measured in the runs, or as in docs/performance.md."""
+    node_cores: Count = 32
+    """Cores of a node, for --plan."""
+    node_memory: Positive = 128.0
+    """Memory of a node in GB, for --plan."""
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What is asked for.
-
-    Attributes:
-        name: Of the sweep.
-        folder: Of its run directories.
-        jobs: All of them, done or not.
-        next_command: What makes something of the runs.
-    """
+    """A sweep: its name, its folder, all its jobs (finished ones too), and the command that evaluates the runs."""
 
     name: str
     folder: Path
@@ -75,39 +57,30 @@ class _Work:
     next_command: str
 
 
-def sweep(asked: Sweep) -> None:
-    """Carry out what was asked for."""
+def main(arguments: list[str]) -> None:
+    """Run a sweep, or print its status or cost."""
+    asked = parse(Sweep, arguments)
     if asked.status is not None:
-        from eva.runs.sweep.manifest import status
+        from eva.runs.sweep.manifest import sweep_status
 
-        print(status(asked.status))
+        print(sweep_status(asked.status))
         return
     if asked.what is None:
         raise UserError("give a grid file, the name of an experiment (see: eva experiment --list), or --status DIR.")
-    _check(asked)
+    _reject_unused_options(asked)
     work = _work(asked, asked.what)
     if asked.plan:
-        from eva.runs.sweep.cost import Node, plan  # imports torch: not for --help
+        from eva.runs.sweep.cost import estimate_cost  # imports torch: not for --help
 
-        print(plan(work.jobs, Node(asked.node_cores, asked.node_memory), asked.steps_per_second))
+        print(estimate_cost(work.jobs, asked.node_cores, asked.node_memory, asked.steps_per_second))
         return
-    from eva.runs.sweep.manifest import conduct
+    from eva.runs.sweep.manifest import run_sweep
 
-    print(conduct(work.name, work.folder, work.jobs, _executor(asked, work.name)))
+    print(run_sweep(work.name, work.folder, work.jobs, _executor(asked, work.name)))
     print(f"next: {work.next_command}")
 
 
-def _check(asked: Sweep) -> None:
-    """Refuse numbers out of range and options that would have no effect."""
-    smallest = {"jobs": 1, "retries": 0, "node_cores": 1}
-    for name, least in smallest.items():
-        number = getattr(asked, name)
-        if number is not None and number < least:
-            raise UserError(f"{_flag(name)} is {number}, but must be at least {least}.")
-    for name in ("gpu_share", "steps_per_second", "node_memory"):
-        number = getattr(asked, name)
-        if number is not None and not 0 < number < math.inf:
-            raise UserError(f"{_flag(name)} is {number:g}, but must be a number above 0.")
+def _reject_unused_options(asked: Sweep) -> None:
     if asked.executor == "local" and _given(asked, "address", "gpu_share"):
         raise UserError("--address and --gpu-share are for a Ray cluster: add --executor ray.")
     if asked.executor == "ray" and asked.jobs is not None:
@@ -117,23 +90,19 @@ def _check(asked: Sweep) -> None:
 
 
 def _given(asked: Sweep, *names: str) -> list[str]:
-    """Return which of some options are not what they are by default."""
+    """Return which of these options differ from their defaults."""
     return [name for name in names if getattr(asked, name) != getattr(Sweep, name)]
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _work(asked: Sweep, what: str) -> _Work:
-    """Find the file or the experiment."""
+    """Read the grid file or look up the experiment."""
     path = Path(what)
     if path.suffix == ".toml" or path.is_file():
         from eva.runs.sweep.grid import read_grid
 
         if _given(asked, "games", "frames", "seeds"):
             raise UserError("--games, --frames and --seeds are for atari-55 alone: write them into the file.")
-        if _given(asked, *_PLACES):
+        if _given(asked, "runs_dir", "results_dir"):
             raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)
         jobs = [replace(job, command=("eva", "sweep", what)) for job in grid.jobs]
@@ -143,8 +112,9 @@ def _work(asked: Sweep, what: str) -> _Work:
 
     chosen = experiment(what, asked.games, asked.frames, asked.seeds)
     jobs = jobs_to_make(chosen, Places(asked.runs_dir, asked.results_dir, quick=False))
-    elsewhere = [word for name in _given(asked, *_PLACES) for word in (_flag(name), str(getattr(asked, name)))]
-    return _Work(chosen.name, asked.runs_dir, jobs, shlex.join([*chosen.command, *elsewhere]))
+    flags = {"runs_dir": "--runs-dir", "results_dir": "--results-dir"}
+    folders = [word for name in _given(asked, *flags) for word in (flags[name], str(getattr(asked, name)))]
+    return _Work(chosen.name, asked.runs_dir, jobs, shlex.join([*chosen.command, *folders]))
 
 
 def _executor(asked: Sweep, title: str) -> Executor:

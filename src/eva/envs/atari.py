@@ -1,4 +1,4 @@
-"""Atari games as DQN sees them: the only place where the emulator is used."""
+"""Atari games with the preprocessing of DQN: the only module that imports the emulator."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ except ImportError as error:
 FRAME_SIZE = (84, 84)
 
 ALEInterface.setLoggerMode(LoggerMode.Error)
-cv2.setNumThreads(1)  # images this small gain nothing from more, which would only be in torch's way
+cv2.setNumThreads(1)  # more threads do not speed up such small images, and they compete with torch
 
 
 class AtariGame:
-    """One emulator, with the preprocessing of DQN but for the end of an episode at the loss of a life.
+    """One emulator with the preprocessing of DQN. Losing a life does not end an episode.
 
-    An agent step repeats an action for `frame_skip` emulator frames and shows the maximum over the last two screens,
-    grey and scaled to 84 x 84 (P61), stacked on the frames before it; those before an episode's first are black (P60).
-    For the same seed and actions, frames are those of Gymnasium's wrappers to the byte.
+    A step repeats an action for `frame_skip` emulator frames. A frame is the maximum of the last two screens, in grey,
+    scaled to 84 x 84 (P61). An observation stacks the last frames; frames before the episode's start are black (P60).
+    For the same seed and actions, frames equal those of Gymnasium's wrappers byte for byte.
 
     Args:
-        game: Its name, as in `eva.games`.
-        seed: Of the no-ops and of repeated actions.
-        frame_skip: Emulator frames for each step.
-        num_stacked: Frames in an observation.
-        max_noop_frames: An episode begins with 1 to so many frames without an action (P62); 0 for none.
-        max_episode_frames: An episode is truncated with the step that reaches so many (P63).
-        repeat_action_probability: Of each frame to repeat the action of the frame before it instead (P64).
+        game: Name of the game, as in `eva.games`.
+        seed: Seed of the no-ops and of repeated actions.
+        frame_skip: Emulator frames per step.
+        num_stacked: Frames per observation.
+        max_noop_frames: An episode begins with 1 to this many no-op frames (P62); 0 disables them.
+        max_episode_frames: The step that reaches this many frames truncates the episode (P63).
+        repeat_action_probability: Probability, per frame, of repeating the previous frame's action (P64).
     """
 
     def __init__(
@@ -57,8 +57,10 @@ class AtariGame:
         generator_seed, emulator_seed = np.random.SeedSequence(seed).generate_state(2)  # as Gymnasium does
         self._generator = np.random.default_rng(int(generator_seed))
         self._ale = ALEInterface()
-        self._ale.setInt("random_seed", int(emulator_seed.astype(np.int32)) or 1)  # 0 would be the time of day
-        self._ale.setFloat("repeat_action_probability", 0.0)  # ours instead: the emulator's cannot be saved
+        self._ale.setInt("random_seed", int(emulator_seed.astype(np.int32)) or 1)  # 0 would seed from the clock
+        self._ale.setFloat(
+            "repeat_action_probability", 0.0
+        )  # done in `_act`: the emulator's own state of it cannot be saved
         self._ale.loadROM(str(roms.get_rom_path(game)))
         self._action_set = self._ale.getMinimalActionSet()
         self._frame_skip = frame_skip
@@ -68,7 +70,7 @@ class AtariGame:
         self._executed = Action.NOOP
         self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
         self.stack: NDArray[np.uint8] = np.zeros((num_stacked, *FRAME_SIZE), np.uint8)
-        # What this episode has come from: the emulator and the generator before it, and the actions since.
+        # How to reproduce this episode: the emulator and generator before its start, and the actions since.
         self._origin = self._ale.cloneState(include_rng=True)
         self._origin_generator = self._generator.bit_generator.state
         self._actions = np.zeros(max_episode_frames // frame_skip + 1, np.uint8)
@@ -76,16 +78,16 @@ class AtariGame:
 
     @property
     def num_actions(self) -> int:
-        """How many actions make a difference in this game."""
+        """Number of actions in the minimal action set."""
         return len(self._action_set)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the emulator calls them, in words: "noop", "up right", "left fire"."""
+        """The emulator's names of the actions, as words: "noop", "up right", "left fire"."""
         return tuple(re.sub("(?<=.)(right|left|fire)", r" \1", action.name.lower()) for action in self._action_set)
 
     def begin(self) -> None:
-        """Start an episode; `stack` shows its first observation."""
+        """Start an episode; `stack` is its first observation."""
         self._origin = self._ale.cloneState(include_rng=True)
         self._origin_generator = self._generator.bit_generator.state
         self._num_steps = 0
@@ -101,9 +103,9 @@ class AtariGame:
         self._draw()
 
     def step(self, action: int) -> tuple[float, bool, bool]:
-        """Take an action; returns the change of score, and whether the episode terminated or was truncated.
+        """Take an action and return (reward, terminated, truncated); the reward is the change of the score.
 
-        A game that is over within the skipped frames shows its last screen over an earlier one: nothing follows.
+        If the game ends within the skipped frames, the last frame mixes screens; no value depends on it.
         """
         self._actions[self._num_steps] = action
         self._num_steps += 1
@@ -121,9 +123,9 @@ class AtariGame:
         return reward, is_over, not is_over and self._ale.getEpisodeFrameNumber() >= self._max_episode_frames
 
     def get_state(self) -> State:
-        """Return what this episode has come from: how it began, and the actions since.
+        """Return how the episode began and the actions since.
 
-        The emulator's state alone would not do: it lacks the screen, and games like Qbert do not redraw all of it.
+        The emulator's state is not enough: it lacks the screen, which games like Qbert redraw only in part.
         """
         return {
             "origin": np.frombuffer(self._origin.serialize(), np.uint8),
@@ -132,7 +134,7 @@ class AtariGame:
         }
 
     def set_state(self, state: State) -> None:
-        """Play the episode again that `get_state` told of."""
+        """Replay the episode that `get_state` recorded."""
         self._ale.restoreState(ALEState(np.asarray(state["origin"], np.uint8).tobytes()))
         self._generator.bit_generator.state = state["generator"]
         self.begin()
@@ -154,10 +156,10 @@ class AtariGame:
 
 
 class VectorAtari:
-    """E games that step together, one after the other in this process, and start anew when an episode ends."""
+    """E games that are stepped one after the other in this process and reset when an episode ends."""
 
     def __init__(self, games: Sequence[AtariGame]) -> None:
-        """Take equal games with seeds of their own."""
+        """Use games that differ only in their seeds."""
         self._games = games
         self._spec = EnvironmentSpec(
             len(games),
@@ -170,7 +172,7 @@ class VectorAtari:
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What an agent must know about these games."""
+        """Shapes and action names of these games."""
         return self._spec
 
     def reset(self) -> Observations:
@@ -196,21 +198,21 @@ class VectorAtari:
         return StepOutcome(observations, rewards, terminated, truncated, last_observations)
 
     def get_state(self) -> State:
-        """Return all that decides the future; small, since it is the way there from each episode's start."""
+        """Return a small state: each episode's start and the actions since."""
         return {"stacks": self._stacks(), **{str(e): game.get_state() for e, game in enumerate(self._games)}}
 
     def set_state(self, state: State) -> None:
-        """Continue from a state that `get_state` returned, by playing the running episodes again."""
+        """Continue from a state that `get_state` returned, by replaying the current episodes."""
         for e, game in enumerate(self._games):
             game.set_state(state[str(e)])
         if not np.array_equal(self._stacks(), state["stacks"]):
             raise UserError(
-                "the emulators do not come to where they were: install the versions of ale-py and opencv that the run "
-                "began with (provenance.json)."
+                "replaying the episodes gave other frames than before: install the versions of ale-py and opencv that "
+                "the run started with (provenance.json)."
             )
 
     def close(self) -> None:
-        """Nothing is held: emulators go with their memory."""
+        """Do nothing: emulators hold only memory."""
 
     def _stacks(self) -> NDArray[Any]:
         return np.stack([game.stack for game in self._games])

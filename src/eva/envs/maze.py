@@ -1,7 +1,7 @@
 """The paper's coin maze: collect all coins in as few steps as possible.
 
-One implementation of the dynamics, `Mazes`, serves two shells: `CoinMaze`, a Gymnasium environment registered as
-`eva/CoinMaze-v0`, and `VectorCoinMaze`, which steps E mazes at once.
+Two classes share the dynamics in `Mazes`: `CoinMaze`, a Gymnasium environment registered as `eva/CoinMaze-v0`, and
+`VectorCoinMaze`, which steps E mazes at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATE = ("agents", "coins", "steps")  # the arrays of `Mazes` that change
 
 
 class VectorCoinMaze:
-    """E coin mazes that step together and start anew when an episode ends (see `VectorEnvironment`)."""
+    """E coin mazes that step together and reset when an episode ends (see `VectorEnvironment`)."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class VectorCoinMaze:
         generator: np.random.Generator,
         max_episode_steps: int = 500,
     ) -> None:
-        """Build the mazes; `generator` draws the start states, `layout` is whatever `load_layout` takes."""
+        """Build the mazes; `generator` draws the start states, `layout` is an argument of `load_layout`."""
         self._mazes = Mazes(num_environments, layout, num_coins, max_episode_steps)
         self._generator = generator
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What an agent must know about these mazes."""
+        """Shapes, reward bound and action names of these mazes."""
         return EnvironmentSpec(
             len(self._mazes.every),
             len(MOVES),
@@ -61,7 +61,7 @@ class VectorCoinMaze:
         return self._mazes.draw(self._mazes.every)
 
     def step(self, actions: Ints) -> StepOutcome:
-        """Take one action in every maze; the arrays returned are the caller's to keep."""
+        """Take one action in every maze; later steps do not change the returned arrays."""
         rewards, terminated, truncated = self._mazes.step(actions)
         last_observations = self._mazes.draw(self._mazes.every)
         observations = last_observations.copy()
@@ -72,12 +72,12 @@ class VectorCoinMaze:
         return StepOutcome(observations, rewards, terminated, truncated, last_observations)
 
     def get_state(self) -> dict[str, Any]:
-        """Return all that decides the future, as copies: three arrays and the generator's state."""
+        """Return copies of the arrays that change, and the generator's state."""
         arrays = {name: getattr(self._mazes, name).copy() for name in _STATE}
         return {**arrays, "generator": self._generator.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `get_state` returned in equally many mazes of the same layout."""
+        """Continue from a state that `get_state` returned for the same number of mazes with the same layout."""
         for name in _STATE:
             current = getattr(self._mazes, name)
             values = np.array(state[name], current.dtype)
@@ -87,14 +87,14 @@ class VectorCoinMaze:
         self._generator.bit_generator.state = state["generator"]
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the mazes hold only memory."""
 
 
 class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
     """One coin maze with Gymnasium's interface.
 
-    `reset` takes the options `agent` (row, column) and `coins` [(row, column), ...] together, counted without the
-    border, to start from a given state.
+    To start from a given state, pass the options `agent` (row, column) and `coins` [(row, column), ...] to `reset`;
+    rows and columns do not count the border.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own)
@@ -106,9 +106,9 @@ class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
         max_episode_steps: int = 500,
         render_mode: str | None = None,
     ) -> None:
-        """Build the maze; `layout` is whatever `load_layout` takes."""
+        """Build the maze; `layout` is an argument of `load_layout`."""
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise UserError(f"Choose the render mode 'rgb_array' or none at all, not {render_mode!r}.")
+            raise UserError(f"Choose the render mode 'rgb_array' or None, not {render_mode!r}.")
         self.render_mode = render_mode
         self._mazes = Mazes(1, layout, num_coins, max_episode_steps)
         self._running = False

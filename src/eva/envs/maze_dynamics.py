@@ -1,4 +1,4 @@
-"""The dynamics of the coin maze, for any number of mazes at once; needs numpy alone."""
+"""The dynamics of the coin maze, for any number of mazes at once. Imports no library but NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANDOM_EPISODES = 10_000
 
 
 class Mazes:
-    """E mazes as arrays over the F free cells of one layout. It neither ends nor starts an episode by itself."""
+    """E mazes as arrays over the F free cells of one layout. The caller starts episodes."""
 
     def __init__(self, num_environments: int, layout: str | MazeLayout, num_coins: int, max_episode_steps: int) -> None:
         self.layout = load_layout(layout)
@@ -45,7 +45,7 @@ class Mazes:
         self.place(which, generator.permuted(every_cell, axis=1)[:, : 1 + self.num_coins])
 
     def step(self, actions: Ints) -> tuple[Floats, Bools, Bools]:
-        """Move every agent; return what it earned and whether its episode terminated or was truncated, (E,) each."""
+        """Move every agent; return (rewards, terminated, truncated), each of shape (E,)."""
         self.agents = self.layout.successors[self.agents, actions]
         collected = self.coins[self.every, self.agents]
         self.coins[self.every, self.agents] = False
@@ -68,7 +68,7 @@ def random_return(layout: MazeLayout, num_coins: int, max_episode_steps: int) ->
     """Return the mean return of random play over 10,000 episodes, the same ones each time.
 
     Returns:
-        The mean, or None where that might take long: in a large maze, with many coins or with long episodes.
+        The mean, or None if it could take long: for a large maze, many coins or long episodes.
     """
     if len(layout.positions) > 1_000 or num_coins * max_episode_steps > 5_000:
         return None

@@ -1,4 +1,4 @@
-"""Text maps of the coin maze, and the best mean return each allows. Needs NumPy alone."""
+"""Text maps of the coin maze, and the best mean return each allows. Imports no library but NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP_REWARD = -0.01
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # (row, column) of actions 0 to 3: left, right, up, down
 MOVE_NAMES = ("left", "right", "up", "down")
 
-# P14: the paper's picture is lost; `paper` matches its "195K" states with two coins, `open` its "4K" with one.
+# The paper's picture is lost: `paper` matches its "195K" states with two coins, `open` its "4K" with one (P14).
 _PILLARS = "..#.......#.."
 _OPEN_ROW = "............."
 LAYOUTS = {
@@ -28,7 +28,7 @@ LAYOUTS = {
 }
 
 MAX_COIN_SETS = 2_000_000
-"""`optimal_return` gives up when one of its tables, over sets of coins or pairs of cells, would be longer than this."""
+"""`optimal_return` returns None if a table over sets of coins or pairs of cells would have more rows than this."""
 
 _Steps = NDArray[np.int16]  # wide enough for every path within that limit, at a quarter of the memory traffic
 _CHUNK = 8192  # coin sets joined with all agent cells at once: a few megabytes that stay in the cache
@@ -46,11 +46,11 @@ class MazeLayout:
 
     def __post_init__(self) -> None:
         lengths = {len(row) for row in self.rows}
-        strangers = sorted(set("".join(self.rows)) - set("#."))
+        invalid = sorted(set("".join(self.rows)) - set("#."))
         if len(lengths) > 1:
             raise UserError(f"Make all rows of the maze map equally long, not {min(lengths)} to {max(lengths)} cells.")
-        if strangers:
-            raise UserError(f"Use only '#' for walls and '.' for free cells in the maze map, not {strangers[0]!r}.")
+        if invalid:
+            raise UserError(f"Use only '#' for walls and '.' for free cells in the maze map, not {invalid[0]!r}.")
         if "." not in "".join(self.rows):
             raise UserError("Give the maze map at least one free cell, written '.'.")
         if (_distances(self.successors, np.array([0])) < 0).any():
@@ -87,12 +87,12 @@ class MazeLayout:
 
 
 def resolved(layout: str) -> str:
-    """Return a layout's name, or the text of the map where it is none: what a run depends on, not where it lay."""
+    """Return a layout's name, or the text of its map if it has none, so that configs contain no file paths."""
     return layout if layout in LAYOUTS else "\n".join(load_layout(layout).rows) + "\n"
 
 
 def load_layout(layout: str | MazeLayout) -> MazeLayout:
-    """Return the layout that `layout` names, the one in that text file, or, given a newline, the map it spells.
+    """Return a layout from its name, the path of a text file, or the text of a map (which contains a newline).
 
     A border of walls is always added around the map.
     """
@@ -110,7 +110,7 @@ def load_layout(layout: str | MazeLayout) -> MazeLayout:
 def optimal_return(layout: MazeLayout, num_coins: int) -> float | None:
     """Return the exact mean, over all start states, of the best undiscounted return.
 
-    The best play collects all coins in the fewest steps, if the time limit leaves room to finish.
+    The best play collects all coins in the fewest steps, if the time limit allows it.
 
     Returns:
         The mean, or None when the maze is too large to enumerate (see `MAX_COIN_SETS`).
@@ -123,7 +123,7 @@ def optimal_return(layout: MazeLayout, num_coins: int) -> float | None:
         return None
     distances = _distances(layout.successors, np.arange(num_cells)).astype(np.int16)
     coins, tours = _shortest_tours(distances, num_coins)
-    # An agent standing on coin i would need tours[i] steps; no episode starts like that, so these are taken out.
+    # No episode starts with the agent on a coin, so subtract those starts: tours[i] steps from coin i.
     total_steps = -int(tours.sum(dtype=np.int64))
     for start in range(0, len(coins), _CHUNK):
         chunk = slice(start, start + _CHUNK)
@@ -143,7 +143,7 @@ def check_num_coins(layout: MazeLayout, num_coins: int) -> None:
 
 
 def _distances(successors: Ints, sources: Ints) -> Ints:
-    """Return the fewest steps between each free cell and each source, (F, S), -1 where there is no way."""
+    """Return the fewest steps between each free cell and each source, (F, S), -1 where no path exists."""
     reached = np.arange(len(successors))[:, None] == sources
     distances: Ints = np.where(reached, 0, -1)
     for steps in itertools.count(1):

@@ -33,23 +33,23 @@ class GymnasiumVector:
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What an agent must know about these environments."""
+        """Shapes of these environments."""
         return self._spec
 
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
         seeded = zip(self._environments, self._seeds, strict=True)
-        with _blaming_the_environment():
+        with _environment_errors():
             first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
         return np.stack(first).astype(self._spec.observation_dtype, copy=False)
 
     def step(self, actions: Ints) -> StepOutcome:
-        """Take one action in every environment, and start anew where an episode ended."""
+        """Take one action in every environment, and reset those whose episode ended."""
         num = len(self._environments)
         last = np.empty((num, *self._spec.observation_shape), self._spec.observation_dtype)
         rewards = np.empty(num)
         terminated, truncated = np.zeros(num, np.bool_), np.zeros(num, np.bool_)
-        with _blaming_the_environment():
+        with _environment_errors():
             for e, environment in enumerate(self._environments):
                 action = self._first_action + int(actions[e])
                 observation, reward, terminated[e], truncated[e], _ = environment.step(action)
@@ -61,13 +61,13 @@ class GymnasiumVector:
         return StepOutcome(observations, rewards, terminated, truncated, last)
 
     def close(self) -> None:
-        """Close every environment; one that fails to has nothing to lose any more."""
+        """Close every environment, and ignore errors while closing."""
         for environment in self._environments:
             with suppress(Exception):
                 environment.close()
 
     def get_state(self) -> State | None:
-        """Return all that decides the future, or None unless every environment is `Resumable`."""
+        """Return the state of every environment, or None unless all are `Resumable`."""
         states = {}
         for e, environment in enumerate(self._environments):
             inner = environment.unwrapped
@@ -85,7 +85,7 @@ class GymnasiumVector:
         for e, environment in enumerate(self._environments):
             inner, mine = environment.unwrapped, state[str(e)]
             assert isinstance(inner, Resumable)
-            environment.reset()  # or its wrappers refuse to step
+            environment.reset()  # wrappers raise if step is called before reset
             inner.set_state(mine["inner"])
             inner.np_random.bit_generator.state = mine["generator"]
             for limit, elapsed_steps in zip(_time_limits(environment), mine["elapsed_steps"], strict=True):
@@ -95,8 +95,8 @@ class GymnasiumVector:
         shape = self._spec.observation_shape
         if np.shape(observation) != shape:
             raise UserError(
-                f"an observation of shape {np.shape(observation)} is not what the observation space says, {shape}: "
-                "mend the environment."
+                f"an observation of shape {np.shape(observation)} differs from that of the observation space, {shape}: "
+                "fix the environment."
             )
         return observation
 
@@ -110,8 +110,8 @@ def _time_limits(environment: gymnasium.Env[Any, Any]) -> Iterator[TimeLimit[Any
 
 
 @contextmanager
-def _blaming_the_environment() -> Iterator[None]:
-    """Turn whatever the environment's own code does into a UserError that tells where."""
+def _environment_errors() -> Iterator[None]:
+    """Turn exceptions of the environment's code into a `UserError` with file and line."""
     try:
         yield
     except UserError:
@@ -119,11 +119,11 @@ def _blaming_the_environment() -> Iterator[None]:
     except Exception as error:
         *_, where = traceback.extract_tb(error.__traceback__)
         place = f"in {Path(where.filename).name}, line {where.lineno}"
-        raise UserError(f"the environment failed ({_reason(error)}, {place}): mend it.") from error
+        raise UserError(f"the environment failed ({_reason(error)}, {place}): fix it.") from error
 
 
 def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
-    """Make a registered environment, or say what is wrong with its id."""
+    """Make a registered environment, or raise a `UserError` that explains what is wrong with its id."""
     try:
         return gymnasium.make(environment_id)
     except gymnasium.error.DependencyNotInstalled as error:
@@ -134,10 +134,10 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
             raise UserError(f"{environment_id} needs a package that is not installed: {missing}.") from None
         hint = nearest_name(environment_id, gymnasium.registry)
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
-    except Exception as error:  # whatever the environment's own code does
+    except Exception as error:  # raised by the environment's own code
         raise UserError(
-            f"{environment_id!r} cannot be made ({_reason(error)}): mend the environment, or give an id, or MODULE:ID, "
-            "that gymnasium.make takes."
+            f"{environment_id!r} cannot be made ({_reason(error)}): fix the environment, or give an id, or MODULE:ID, "
+            "that gymnasium.make accepts."
         ) from error
 
 

@@ -1,0 +1,20 @@
+"""eva presets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eva.cli.parsing import parse
+from eva.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class Presets:
+    """List the named configurations."""
+
+
+def main(arguments: list[str]) -> None:
+    """Print the presets, one a line."""
+    parse(Presets, arguments)
+    for name, (config, description) in PRESETS.items():
+        print(f"{name:14} {description}; {config.steps:,} transitions")

@@ -1,0 +1,31 @@
+"""eva report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from eva.cli.parsing import parse
+
+
+@dataclass(frozen=True)
+class Report:
+    """Compare runs on one self-contained page, report.html, with its figure as report.png."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories, or folders that contain some."""
+    out: Path | None = None
+    """Folder of the report; by default the given folder, or the common parent of several."""
+
+
+def main(arguments: list[str]) -> None:
+    """Write a report and print its comparisons."""
+    asked = parse(Report, arguments)
+
+    from eva.report.pages import write_report  # imports matplotlib: not for --help
+
+    result = write_report(asked.runs, asked.out)
+    print(result.comparisons)
+    print(result.html)

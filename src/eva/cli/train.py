@@ -1,0 +1,91 @@
+"""eva train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from eva.cli.parsing import parse
+from eva.config import Config, Device, read_config
+from eva.errors import UserError
+from eva.games import game_name
+from eva.ids import ATARI_ID, MAZE_ID
+from eva.presets import for_environment, for_game, preset, preset_of
+from eva.schema import Share
+
+
+@dataclass(frozen=True)
+class Train(Config):
+    """Train an agent and record the run in its own directory."""
+
+    preset: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[PRESET]")] = None
+    """Named configuration to start from (see: eva presets). Without one: --config, --env, --game, or maze-1-coin."""
+    config: Path | None = None
+    """A config.json to start from."""
+    env: str | None = None
+    """Gymnasium id of the environment (environment.id)."""
+    game: str | None = None
+    """Atari game, for the presets atari and atari-small (atari.game)."""
+    weight: Share | None = None
+    """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
+    device: Device | None = None
+    """Device of the network, the learner and the search (run.device)."""
+    out: Path | None = None
+    """Run directory; by default runs/NAME[-HASH]/weight-W/seed-S. An unfinished run in it is continued."""
+    restart: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Delete the run in this directory and start from scratch."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: `Config` checks the fields once the start configuration is known."""
+
+
+def main(arguments: list[str]) -> None:
+    """Train an agent."""
+    # The first pass finds the start configuration; the second takes its fields as defaults, also in --help.
+    start = _start(parse(Train, [word for word in arguments if word not in ("-h", "--help")]))
+    asked = parse(Train, arguments, Train(**vars(start)))
+    config = Config(**{f.name: getattr(asked, f.name) for f in fields(Config)})
+    if asked.env is not None:
+        config = replace(config, environment=replace(config.environment, id=asked.env))
+    if asked.weight is not None:
+        config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
+    if asked.device is not None:
+        config = replace(config, run=replace(config.run, device=asked.device))
+    if asked.game is not None and config.environment.id != ATARI_ID:
+        raise UserError(
+            f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
+        )
+    # a file keeps its name unless --game is given
+    if config.environment.id == ATARI_ID and (asked.game is not None or asked.config is None):
+        game = game_name(config.atari.game if asked.game is None else asked.game)
+        start, config = for_game(start, game), for_game(config, game)
+
+    from eva.build import resolve  # imports torch: not for --help
+    from eva.runs.loop import train
+    from eva.runs.record.directory import default_directory
+
+    config = resolve(config)
+    if asked.config is not None:
+        start = preset_of(config) or start  # its settings may differ from those of the preset that it is named after
+    train(config, asked.out or default_directory(config, start), restart=asked.restart)
+
+
+def _start(asked: Train) -> Config:
+    """Return the configuration that the flags change: of a file, an environment or a preset."""
+    if asked.preset is not None and asked.config is not None:
+        raise UserError("a preset and --config both give a start configuration: give one of them.")
+    if asked.env is not None and asked.environment.id != MAZE_ID:
+        raise UserError("--env and --environment.id are the same: give one of them.")
+    if asked.config is not None:
+        try:
+            return read_config(asked.config)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read {asked.config} ({error}): give a config.json that eva wrote.") from None
+    environment_id = asked.environment.id if asked.env is None else asked.env
+    if asked.preset is None and (asked.env is not None or environment_id != MAZE_ID):
+        return for_environment(environment_id)
+    default = "maze-1-coin" if asked.game is None else "atari"
+    return preset(default if asked.preset is None else asked.preset)
