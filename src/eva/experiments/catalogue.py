@@ -8,7 +8,6 @@ from eva.experiments.framework.definition import Experiment
 from eva.experiments.paper import (
     atari,
     consolidation,
-    kernel_width,
     maze_learning,
     maze_single_episode,
     maze_tuning,
@@ -18,10 +17,10 @@ from eva.experiments.paper import (
 _ALL = (
     maze_tuning.EXPERIMENT,
     maze_single_episode.EXPERIMENT,
-    maze_learning.ONE_COIN,
-    maze_learning.TWO_COINS,
+    maze_learning.ONE_COIN_EXPERIMENT,
+    maze_learning.TWO_COINS_EXPERIMENT,
     trace_computations.EXPERIMENT,
-    kernel_width.EXPERIMENT,
+    trace_computations.KERNEL_WIDTH,
     consolidation.EXPERIMENT,
     atari.FULL,
     pong.EXPERIMENT,
@@ -38,11 +37,11 @@ EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 def experiment(
     name: str, games: str | None = None, frames: int | None = None, num_seeds: int | None = None
 ) -> Experiment:
-    """Return the experiment called `name`; that on Atari may be cut down to some games, frames and seeds."""
+    """Return the experiment called `name`; only Atari's takes games, frames and seeds."""
     if name not in EXPERIMENTS:
         raise UserError(f"there is no experiment '{name}': {nearest_name(name, EXPERIMENTS)}")
     if name == atari.NAME:
         return atari.cut_down(games, frames, num_seeds)
     if (games, frames, num_seeds) != (None, None, None):
-        raise UserError(f"--games, --frames and --seeds are for {atari.NAME} alone: leave them out.")
+        raise UserError(f"--games, --frames and --seeds are only for {atari.NAME}: leave them out.")
     return EXPERIMENTS[name]

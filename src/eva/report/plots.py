@@ -1,4 +1,4 @@
-"""Draw the learning curves: one panel per task, as PNG for a README and as SVG that takes its colours from the page."""
+"""Draw figures as SVG and PNG: learning curves with one panel per task, charts, and intervals."""
 
 from __future__ import annotations
 
@@ -14,43 +14,38 @@ import matplotlib
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from eva.report.curves import Task, Variant, curve, series_numbers
-from eva.report.measures import Estimate
+from eva.report.curves import Group, Task, curve, series_numbers
+from eva.report.format import number
+from eva.report.statistics import Estimate
 from eva.report.style import LIGHT, NUM_COLOURS
-from eva.report.verdict import number
 
-DASHES = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # the next round of colours gets the next pattern
+DASHES = ("-", (0, (6, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))  # used when colours repeat
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
-    "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
+    "text.parse_math": False,  # file names may contain dollar signs
     "text.color": LIGHT["ink"],
-    "axes.edgecolor": LIGHT["muted"],
-    "axes.labelcolor": LIGHT["muted"],
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
     "grid.color": LIGHT["rule"],
     "grid.linewidth": 0.8,
-    "xtick.color": LIGHT["muted"],
-    "ytick.color": LIGHT["muted"],
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
     "ytick.major.size": 0,
     "svg.fonttype": "none",
-    "path.simplify": True,
+    "svg.hashsalt": "eva",
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), LIGHT["muted"]),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left"), False),
 }
 FULL_COLUMNS = 3
-MOST_RUNS = 12  # of a panel that are drawn one by one; more would hide the means
-FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches, the last two on the safe side
+MOST_RUNS = 12  # per panel that are drawn individually; more would hide the means
+FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches; the last two are upper bounds
 
 
 @dataclass(frozen=True)
@@ -66,11 +61,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over something else than transitions.
+    """Lines over any x axis.
 
     Attributes:
-        level: A horizontal line: what it is, and where.
-        markers: Show each point, and name it on the x axis.
+        level: Label and height of a horizontal line.
+        markers: Mark each point, and label it on the x axis.
     """
 
     x_label: str
@@ -83,10 +78,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Panel:
-    """A number for each row of labels; infinite ones were not reached.
+    """An estimate for each label; infinite ones were not reached.
 
     Attributes:
-        level: Where there is no difference.
+        level: Position of the line of no difference.
     """
 
     x_label: str
@@ -96,59 +91,51 @@ class Panel:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Numbers and their intervals, row by row, in panels side by side."""
+    """Estimates with intervals, one row for each label, in panels side by side."""
 
     labels: Sequence[str]
     panels: Sequence[Panel]
 
 
-def png(tasks: Sequence[Task]) -> bytes:
-    """Draw the figure for a light page: 1600 pixels wide, the same bytes for the same runs."""
-    with matplotlib.rc_context(STYLE):
-        return _saved(_figure(tasks, narrow=False), "png")
-
-
 def figure_files(tasks: Sequence[Task]) -> tuple[bytes, bytes]:
-    """Draw the learning curves as files, SVG and PNG, the same bytes for the same runs."""
+    """Draw learning curves as SVG and PNG; deterministic bytes."""
     return _files(lambda: _figure(tasks, narrow=False))
 
 
 def chart_files(chart: Chart) -> tuple[bytes, bytes]:
-    """Draw a chart as files, SVG and PNG, the same bytes for the same numbers."""
+    """Draw a chart as SVG and PNG; deterministic bytes."""
     return _files(lambda: _chart(chart))
 
 
 def intervals_files(intervals: Intervals) -> tuple[bytes, bytes]:
-    """Draw numbers and their intervals as files, SVG and PNG, the same bytes for the same numbers."""
+    """Draw intervals as SVG and PNG; deterministic bytes."""
     return _files(lambda: _intervals(intervals))
 
 
-def _files(draw: Callable[[], Figure]) -> tuple[bytes, bytes]:
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "eva"}):
-        figure = draw()
-        return _saved(figure, "svg"), _saved(figure, "png")
-
-
 def svg(tasks: Sequence[Task], narrow: bool) -> str:
-    """Draw the figure as an `<svg>` element whose colours are the CSS variables named in `LIGHT`.
+    """Draw learning curves as an `<svg>` element whose colours are the CSS variables named in `LIGHT`.
 
     `narrow` stacks the panels for a phone.
     """
     # Two figures on one page must not share the ids of their clip paths.
-    with matplotlib.rc_context(STYLE | {"svg.hashsalt": "narrow" if narrow else "wide"}):
-        buffer = io.StringIO()
-        _figure(tasks, narrow).savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
+    salt = {"svg.hashsalt": "narrow" if narrow else "wide", "savefig.transparent": True}
+    with matplotlib.rc_context(STYLE | salt):
+        text = _saved(_figure(tasks, narrow), "svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    view_box = re.search(r'viewBox="[^"]*"', text)
-    text = re.sub(r"^<svg[^>]*>", f"<svg {view_box.group() if view_box else ''} aria-hidden='true'>", text)
+    text = re.sub(r'^<svg[^>]*(viewBox="[^"]*")[^>]*>', r"<svg \1 aria-hidden='true'>", text)
     text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
-    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # nothing refers to these, and two figures would share them
+    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # unused ids, which two figures would share
     text = re.sub(r' d="[^"<]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path.group()), text)  # half the size
     for name, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{name})")
     return text
+
+
+def _files(draw: Callable[[], Figure]) -> tuple[bytes, bytes]:
+    with matplotlib.rc_context(STYLE):
+        figure = draw()
+        return _saved(figure, "svg"), _saved(figure, "png")
 
 
 def _saved(figure: Figure, form: str) -> bytes:
@@ -160,7 +147,6 @@ def _saved(figure: Figure, form: str) -> bytes:
 
 def _chart(chart: Chart) -> Figure:
     figure = Figure(figsize=(FULL_WIDTH, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for series, line in enumerate(chart.lines):
         stroke = _stroke(series)
@@ -172,19 +158,17 @@ def _chart(chart: Chart) -> Figure:
     if chart.logarithmic:
         axes.set(xscale="log", yscale="log")
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlabel(chart.x_label)
-    axes.set_ylabel(chart.y_label)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     if chart.markers:
         ticks = chart.lines[0].x
         axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if chart.logarithmic else f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
-    figure.legend(loc="outside upper left", ncols=len(chart.lines), frameon=False)
+    figure.legend(loc="outside upper left", ncols=len(chart.lines))
     return figure
 
 
 def _intervals(intervals: Intervals) -> Figure:
     figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(intervals.labels) + 0.9), layout="constrained")
-    FigureCanvasAgg(figure)
     all_axes = figure.subplots(1, len(intervals.panels), sharey=True, squeeze=False)[0]
     rows = np.arange(len(intervals.labels))[::-1]
     for axes, panel in zip(all_axes, intervals.panels, strict=True):
@@ -223,7 +207,6 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
     legend_rows = math.ceil(len(labels) / legend_columns) * max(label.count("\n") + 1 for label in labels)
     spacing = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.04, hspace=0.05)
     figure = Figure(figsize=(width, panel_height * rows + 0.22 * legend_rows), layout=spacing)
-    FigureCanvasAgg(figure)
     for index, task in enumerate(tasks):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_task(axes, task, numbers, shows_runs)
@@ -236,7 +219,6 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
         handles=handles,
         loc="outside upper left",
         ncols=legend_columns,
-        frameon=False,
         handlelength=1.6,
         columnspacing=1.8,
         borderaxespad=0.2,
@@ -245,15 +227,14 @@ def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
 
 
 def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool) -> None:
-    for variant in task.variants:
-        _draw_variant(axes, task, variant, numbers[variant.label], shows_runs)
+    for group in task.groups:
+        _draw_group(axes, task, group, numbers[group.label], shows_runs)
     if task.optimum is not None:
-        _draw_level(axes, f"optimal return {number(task.optimum)}", task.optimum)
+        _draw_level(axes, f"optimum {number(task.optimum)}", task.optimum)
     if task.chance is not None:
         _draw_level(axes, f"random play {number(task.chance)}", task.chance)
     axes.margins(y=0.08)
-    axes.set_xlim(0, task.grid[-1])
-    axes.set_xlabel("transitions")
+    axes.set(xlim=(0, task.grid[-1]), xlabel="transitions")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_major_locator(MaxNLocator(5))
 
@@ -273,15 +254,16 @@ def _draw_level(axes: Axes, name: str, value: float) -> None:
     )
 
 
-def _draw_variant(axes: Axes, task: Task, variant: Variant, series: int, shows_runs: bool) -> None:
-    grid, band, stroke = task.grid, variant.band(task.grid), _stroke(series)
-    axes.fill_between(grid, band.low, band.high, color=stroke["color"], alpha=0.16, linewidth=0)
-    for run in variant.runs:
+def _draw_group(axes: Axes, task: Task, group: Group, series: int, shows_runs: bool) -> None:
+    grid, stroke = task.grid, _stroke(series)
+    mean, low, high = group.band(grid)
+    axes.fill_between(grid, low, high, color=stroke["color"], alpha=0.16, linewidth=0)
+    for run in group.runs:
         if run.finished and not shows_runs:
             continue
         dashes = "-" if run.finished else ":"
         axes.plot(grid, curve(run, grid), color=stroke["color"], alpha=0.45, linewidth=0.8, linestyle=dashes)
-    axes.plot(grid, band.mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
+    axes.plot(grid, mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
 
 
 def _stroke(series: int) -> dict[str, Any]:

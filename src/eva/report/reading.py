@@ -1,13 +1,13 @@
-"""Find run directories and read their files; every damaged or missing file is the user's to mend."""
+"""Find run directories and read their files. Damaged or missing files raise UserError."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,12 +16,14 @@ from eva.files import packed, read_either
 from eva.report.statistics import FloatArray
 from eva.runs.record.columns import EPISODE_COLUMNS
 
+T = TypeVar("T")
 REMEDY = "leave this run out, or remove its directory and train it again."
+DAMAGE = (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run directory, as far as a report needs it.
+    """The parts of one run directory that a report needs.
 
     Attributes:
         planned: Transitions the configuration asks for.
@@ -30,8 +32,9 @@ class RunRecord:
         transitions: Transitions done, summed over environments.
         episode_steps: Transitions done when each episode finished, ascending.
         steps_per_second: Median of the timings; NaN without any.
-        seconds: That the run took; NaN without timings.
-        diverged: What has been beyond all bounds in it, if anything.
+        seconds: Duration of the run; NaN without timings.
+        diverged: Which value left the sensible range, if any did.
+        largest_abs_q: Largest abs(Q) during the run, if recorded.
     """
 
     path: Path
@@ -47,25 +50,23 @@ class RunRecord:
     steps_per_second: float
     seconds: float
     diverged: str | None = None
+    largest_abs_q: float | None = None
 
     @property
     def provenances(self) -> list[Mapping[str, Any]]:
-        """Where the run comes from: who began it, and all who went on with it."""
+        """Provenance of the start and of every continuation."""
         continued = self.provenance.get("continued")
         others = continued if isinstance(continued, list) else []
         return [self.provenance, *(each for each in others if isinstance(each, Mapping))]
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its planned end."""
+        """Whether the run reached its planned end."""
         return self.state == "finished"
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
-    """Read every run directory that `paths` name or contain, each once, in the order of their paths.
-
-    Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`.
-    """
+    """Read every run directory that `paths` name or contain, each once, in the order of their paths."""
     found: set[Path] = set()
     for path in paths:
         if not path.is_dir():
@@ -80,75 +81,69 @@ def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
 
 
 def read_run(path: Path) -> RunRecord:
-    """Read one run directory."""
-    config, status = _read_json(path / "config.json"), _read_json(path / "status.json")
-    # While a run is being written, its last line may be half a line.
-    whole = status.get("state") == "finished"
-    steps, returns = _read_episodes(path / "episodes.csv", whole)
-    steps_per_second, seconds = _read_timing(path / "timing.jsonl", whole)
+    """Read one run directory. Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`."""
+    config, status, provenance = (_read(path / f"{name}.json", _mapping) for name in ("config", "status", "provenance"))
+    finished = status.get("state") == "finished"
+    episodes = _read(path / "episodes.csv", lambda text: _episodes(text, finished))
+    timing = path / "timing.jsonl"
+    steps_per_second = seconds = math.nan
+    if timing.exists() or packed(timing).exists():
+        remedy = "delete it, and the report leaves the speed out."
+        steps_per_second, seconds = _read(timing, lambda text: _timing(text, finished), remedy)
     try:
         if not isinstance(config["environment"]["id"], str):
-            raise TypeError("environment.id is no text")  # tasks are told apart by it
+            raise TypeError("environment.id is not text")
         return RunRecord(
             path=path,
             config=config,
-            provenance=_read_json(path / "provenance.json"),
+            provenance=provenance,
             seed=int(config["seed"]),
             planned=int(config["steps"]),
             weight=float(config["eva"]["nonparametric_weight"]),
             state=str(status["state"]),
             transitions=int(status["step"]),
-            episode_steps=steps,
-            episode_returns=returns,
+            episode_steps=episodes[:, 0],
+            episode_returns=episodes[:, 2],
             steps_per_second=steps_per_second,
             seconds=seconds,
             diverged=status.get("diverged"),
+            largest_abs_q=status.get("largest_abs_q"),
         )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except DAMAGE as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
 
 
-def _read_text(path: Path) -> str:
+def _read(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> T:
     try:
-        return read_either(path).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"Cannot read '{path}': {REMEDY}") from error
+        return parse(read_either(path).decode())
+    except DAMAGE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"'{path}' is missing or damaged ({reason}): {remedy}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"'{path}' is not valid JSON: {REMEDY}") from error
+def _mapping(text: str) -> dict[str, Any]:
+    value = json.loads(text)
     if not isinstance(value, dict):
-        raise UserError(f"'{path}' does not hold a JSON object: {REMEDY}")
+        raise TypeError("not a JSON object")
     return value
 
 
-def _read_lines(path: Path, whole: bool) -> list[str]:
-    lines = _read_text(path).splitlines(keepends=True)
-    return lines if whole else [line for line in lines if line.endswith("\n")]
+def _lines(text: str, finished: bool) -> list[str]:
+    """Return the complete lines: while a run is being written, its last line may be cut off."""
+    return [line for line in text.splitlines(keepends=True) if finished or line.endswith("\n")]
 
 
-def _read_episodes(path: Path, whole: bool) -> tuple[FloatArray, FloatArray]:
-    header, *rows = _read_lines(path, whole) or ["" if whole else EPISODE_COLUMNS]
-    try:
-        table = np.loadtxt(rows, delimiter=",", ndmin=2) if rows else np.empty((0, 4))
-    except ValueError as error:
-        raise UserError(f"'{path}' is damaged: {REMEDY}") from error
+def _episodes(text: str, finished: bool) -> FloatArray:
+    header, *rows = _lines(text, finished) or ["" if finished else EPISODE_COLUMNS]
+    table = np.loadtxt(rows, delimiter=",", ndmin=2) if rows else np.empty((0, 4))
     if header.strip() != EPISODE_COLUMNS or table.shape[1] != 4 or not np.isfinite(table).all():
-        raise UserError(f"'{path}' is not a table of '{EPISODE_COLUMNS}': {REMEDY}")
-    table = table[np.argsort(table[:, 0], kind="stable")]
-    return table[:, 0], table[:, 2]
+        raise ValueError(f"not a table of '{EPISODE_COLUMNS}'")
+    ordered: FloatArray = table[np.argsort(table[:, 0], kind="stable")]
+    return ordered
 
 
-def _read_timing(path: Path, whole: bool) -> tuple[float, float]:
+def _timing(text: str, finished: bool) -> tuple[float, float]:
     """Return the median of transitions per second, and the seconds at the end."""
-    if not path.exists() and not packed(path).exists():
-        return math.nan, math.nan
-    try:
-        lines = [json.loads(line) for line in _read_lines(path, whole)]
-        speeds, seconds = ([float(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"'{path}' is damaged: delete it, and the report leaves the speed out.") from error
+    lines = [json.loads(line) for line in _lines(text, finished)]
+    speeds, seconds = ([float(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
     return (float(np.median(speeds)), seconds[-1]) if lines else (math.nan, math.nan)

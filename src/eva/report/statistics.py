@@ -1,41 +1,138 @@
-"""Statistics over runs, games and episodes, with a random generator of their own.
+"""Estimates with 95% confidence intervals, verdicts, and statistics over games.
 
-Scores are arrays (runs, games): a column for each game or other task, and in it a value for each run.
+Means and differences of means use Student's and Welch's t intervals, statistics without a t interval a percentile
+bootstrap. Scores are arrays (runs, games).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 FloatArray = npt.NDArray[np.float64]
 Draw = Callable[[FloatArray, np.random.Generator], FloatArray]
+Verdict = Literal["better", "worse", "no difference", "undecided"]
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
+MARGIN_SHARE = 0.05
+"""Of (optimum - random play): smaller differences count as none."""
 
 
-def resampled_means(values: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Return the mean over the first axis of many resamples: (n, ...) -> (resamples, ...)."""
-    picks = generator.integers(len(values), size=(RESAMPLES, len(values)))
-    # Each value's share of each resample: one product instead of an array (resamples, n, ...).
-    shares = np.stack([np.bincount(pick, minlength=len(values)) for pick in picks]) / len(values)
-    means: FloatArray = np.tensordot(shares, values, axes=1)
-    return means
+@dataclass(frozen=True)
+class Estimate:
+    """A number, its 95% CI, and the number of units it is estimated from.
+
+    The CI is NaN for a single unit. Numbers are infinite if a level is never reached.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def mean(values: FloatArray) -> Estimate:
+    """Return the mean with Student's t interval."""
+    low, high = mean_interval(values)
+    return Estimate(float(values.mean()), float(low), float(high), len(values))
 
 
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the 95% bootstrap interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
-    levels = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-    low, high = np.quantile(resampled_means(values, np.random.default_rng(0)), levels, axis=0)
-    return low, high
+    """Return Student's t interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
+    if len(values) < 2:
+        return np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) * stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)
+    center = values.mean(axis=0)
+    return center - error, center + error
+
+
+def difference(first: FloatArray, second: FloatArray | float, *, paired: bool = False) -> Estimate:
+    """Return mean(first) - mean(second).
+
+    The CI is Welch's t interval. If `second` is a number, or if the values are paired unit by unit, it is Student's t
+    interval of the differences.
+    """
+    if not isinstance(second, np.ndarray) or paired:
+        return mean(first - second)
+    value, n = float(first.mean() - second.mean()), min(len(first), len(second))
+    if n < 2:
+        return Estimate(value, np.nan, np.nan, n)
+    variances = np.array([arm.var(ddof=1) / len(arm) for arm in (first, second)])
+    total = variances.sum()
+    if total == 0:
+        return Estimate(value, value, value, n)
+    freedom = 1 / ((variances / total) ** 2 / (np.array([len(first), len(second)]) - 1)).sum()
+    error = float(np.sqrt(total) * stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return Estimate(value, value - error, value + error, n)
+
+
+def bootstrap(
+    statistic: Callable[..., float], *arms: FloatArray, draw: Draw | None = None, num_resamples: int = RESAMPLES
+) -> Estimate:
+    """Return a statistic with its percentile bootstrap CI. Each arm is resampled on its own.
+
+    The ends of the CI are samples of the statistic, so they may be infinite.
+    """
+    value, n = float(statistic(*arms)), min(map(len, arms))
+    if n < 2:
+        return Estimate(value, np.nan, np.nan, n)
+    samples = resample(statistic, *arms, draw=draw or by_run, num_resamples=num_resamples)
+    low = np.quantile(samples, (1 - CONFIDENCE) / 2, method="lower")
+    high = np.quantile(samples, (1 + CONFIDENCE) / 2, method="higher")
+    return Estimate(value, float(low), float(high), n)
+
+
+def verdict(estimate: Estimate, margin: float, *, higher_is_better: bool = True) -> Verdict:
+    """Judge a difference: "no difference" if its CI lies within the margin, "undecided" if it includes 0 otherwise."""
+    low, high = (estimate.low, estimate.high) if higher_is_better else (-estimate.high, -estimate.low)
+    if -margin < low and high < margin:
+        return "no difference"
+    if low > 0:
+        return "better"
+    return "worse" if high < 0 else "undecided"
+
+
+def resample(
+    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw, num_resamples: int = RESAMPLES
+) -> FloatArray:
+    """Return the statistic of every resample, (resamples, ...)."""
+    generator = np.random.default_rng(0)
+    return np.stack([np.asarray(statistic(*(draw(arm, generator) for arm in arms))) for _ in range(num_resamples)])
+
+
+def by_run(values: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Draw as many runs as there are, with replacement."""
+    return values[generator.integers(len(values), size=len(values))]
+
+
+def by_run_and_game(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Draw as many runs as there are, with replacement, for each game separately."""
+    picks = generator.integers(len(scores), size=scores.shape[:2])
+    return scores[picks, np.arange(scores.shape[1])]
+
+
+def one_run_per_game(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Draw one run for each game: (runs, games, ...) -> (1, games, ...)."""
+    picks = generator.integers(len(scores), size=(1, scores.shape[1]))
+    return scores[picks, np.arange(scores.shape[1])]
+
+
+def papers_uncertainty(
+    statistic: Callable[[FloatArray], Any], scores: FloatArray, num_resamples: int = RESAMPLES
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of the statistic when one run per game is drawn at random (Fig. 3)."""
+    samples = resample(statistic, scores, draw=one_run_per_game, num_resamples=num_resamples)
+    return samples.mean(axis=0), samples.std(axis=0)
 
 
 def interquartile_mean(scores: FloatArray) -> float:
-    """Return the mean of the middle half of all values, runs and games alike."""
+    """Return the mean of the middle half of all values, over runs and games."""
     cut = int(0.25 * scores.size)
     return float(np.sort(scores, axis=None)[cut : scores.size - cut].mean())
 
@@ -51,12 +148,12 @@ def mean_score(scores: FloatArray) -> float:
 
 
 def optimality_gap(scores: FloatArray, target: float = 1.0) -> float:
-    """Return by how much, on average, values fall short of `target`; what is above it does not count."""
+    """Return the mean amount by which values fall short of `target`; values above it count as 0."""
     return float(target - np.minimum(scores, target).mean())
 
 
 def probability_of_improvement(first: FloatArray, second: FloatArray) -> float:
-    """Return how likely a run of the first is above one of the second, ties being half: mean over games."""
+    """Return the probability that a run of the first beats one of the second, averaged over games; ties count half."""
     above = (first[:, None] > second).mean(axis=(0, 1))
     equal = (first[:, None] == second).mean(axis=(0, 1))
     return float((above + 0.5 * equal).mean())
@@ -68,37 +165,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     return shares
 
 
-def stratified(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw as many runs as there are, with replacement, for each game by itself."""
-    picks = generator.integers(len(scores), size=scores.shape[:2])
-    return scores[picks, np.arange(scores.shape[1])]
-
-
-def one_run_per_game(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw one run for each game: (runs, games, ...) -> (1, games, ...)."""
-    picks = generator.integers(len(scores), size=(1, scores.shape[1]))
-    return scores[picks, np.arange(scores.shape[1])]
-
-
-def resample(
-    statistic: Callable[..., Any], *arms: FloatArray, draw: Draw = stratified, num_resamples: int | None = None
-) -> FloatArray:
-    """Return the statistic of many resamples, (resamples, ...); each arm is drawn for itself."""
-    generator = np.random.default_rng(0)
-    rounds = range(num_resamples or RESAMPLES)
-    return np.stack([np.asarray(statistic(*(draw(arm, generator) for arm in arms))) for _ in rounds])
-
-
-def interval(samples: FloatArray, confidence: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
-    """Return the percentile interval over the first axis; its ends are samples, so that they may be infinite."""
-    low = np.quantile(samples, (1 - confidence) / 2, axis=0, method="lower")
-    high = np.quantile(samples, (1 + confidence) / 2, axis=0, method="higher")
-    return low, high
-
-
-def papers_uncertainty(
-    statistic: Callable[[FloatArray], Any], scores: FloatArray, num_resamples: int | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation of the statistic when one run for each game is chosen at random (Fig. 3)."""
-    samples = resample(statistic, scores, draw=one_run_per_game, num_resamples=num_resamples)
-    return samples.mean(axis=0), samples.std(axis=0)
+def first_reached(curve: FloatArray, target: float, grid: FloatArray) -> float:
+    """Return the grid point at which the curve first reaches the target; infinite if it never does."""
+    reached = curve >= target - 1e-9 * abs(target)  # a flat curve reaches its own mean; NaN never does
+    return float(grid[reached.argmax()]) if reached.any() else np.inf

@@ -1,4 +1,4 @@
-"""Carry out an experiment: run what is not finished, keep it, judge it, and write its page."""
+"""Run an experiment: train what is not finished, keep it, judge it and write its page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eva.runs.sweep.jobs import Job, Outcome
 
 @dataclass(frozen=True)
 class Places:
-    """Where runs are made and where results go; `--quick` has a folder of its own, apart from all that counts."""
+    """Folders of runs and results; `--quick` uses a separate one."""
 
     runs: Path
     results: Path
@@ -40,14 +40,14 @@ class Places:
 
 
 def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
-    """Return the jobs that no results are kept of, each with its run directory in its place."""
+    """Return the jobs that have no kept results, each with its full run directory."""
     records = Records(places.results_here, experiment.name)
     jobs = [job for job in jobs_of(_arms(experiment, places)) if records.find(job) is None]
     return [_placed(job, experiment, places) for job in jobs]
 
 
 def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
-    """Run what is not finished, keep each run as soon as it is, and write the page; returns the outcome."""
+    """Train what is not finished, keep each run as soon as it ends, and write the page; returns a line per claim."""
     arms = _arms(experiment, places)
     records = Records(places.results_here, experiment.name)
     left = {}
@@ -67,12 +67,12 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
     failed = [each.sentence for each in outcomes if each.state == "failed"]
     if failed:
         runs = f"{len(failed)} of {len(placed)} runs failed"
-        raise UserError(f"{runs} ({'; '.join(failed)}): the same command tries them again.")
+        raise UserError(f"{runs} ({'; '.join(failed)}): run the same command to retry them.")
     return write_page(experiment, arms, records, places.quick)
 
 
 def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is_quick: bool = False) -> str:
-    """Judge the runs that are kept and write page, summary and figures; returns the outcome."""
+    """Judge the kept runs and write page, summary and figures; returns a line for each claim."""
     folder = records.folder.parent
     if experiment.measure is not None and not (folder / MEASURED).exists():
         with refusing_kindly(folder):
@@ -80,17 +80,15 @@ def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is
         origin = provenance(experiment.command, threads=1, device="cpu")
         measured = {**experiment.measure(is_quick), "provenance": origin}
         write_whole(folder / MEASURED, (json.dumps(measured) + "\n").encode())
-    evidence = Evidence(arms, records)
-    judgement = experiment.judge(evidence)
-    for name, content in contents(experiment, judgement, evidence.runs).items():
+    files = contents(experiment, Evidence(arms, records))
+    for name, content in files.items():
         write_whole(folder / name, content)
-    found = zip(experiment.claims, judgement.findings, strict=True)
-    verdicts = [f"{finding.verdict.capitalize()}: {claim.text}" for claim, finding in found]
-    return "\n".join([judgement.outcome, *verdicts, str(folder / "README.md")])
+    claims = json.loads(files["summary.json"])["claims"]
+    return "\n".join([*(f"{each['verdict']}: {each['claim']}" for each in claims), str(folder / "README.md")])
 
 
 def list_runs(experiment: Experiment, places: Places) -> str:
-    """Return a line for each run, with how far it is."""
+    """Return a line for each run with its progress."""
     records = Records(places.results_here, experiment.name)
     lines = []
     for job in jobs_of(_arms(experiment, places)):
@@ -99,7 +97,7 @@ def list_runs(experiment: Experiment, places: Places) -> str:
         so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
     if not lines:
-        return f"{experiment.name} has no runs: it is measured when it is asked for"
+        return f"{experiment.name} has no runs: it is a measurement of this machine"
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
     return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
 

@@ -1,4 +1,4 @@
-"""What an experiment is: its claims, what is run, and how that is judged."""
+"""What an experiment is: arms (configurations x seeds) and claims, as data."""
 
 from __future__ import annotations
 
@@ -11,127 +11,99 @@ from eva.runs.sweep.jobs import Job
 
 if TYPE_CHECKING:
     from eva.experiments.framework.evidence import Evidence
+    from eva.experiments.framework.measures import Measure
 
-Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not judged"]
-
+Expected = Literal["better", "worse", "no worse"]
+Figures = Mapping[str, tuple[bytes, bytes]]
+"""SVG and PNG by file name without suffix."""
 
 OURS = "ours"
-"""Where a claim stands that is not in the paper."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says.
-
-    Attributes:
-        where: In the paper, or OURS.
-        text: One sentence, in the paper's own words where possible.
-        rule: When it holds, and when in part.
-    """
-
-    where: str
-    text: str
-    rule: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What became of a claim.
-
-    Attributes:
-        measured: The numbers that decide, with their intervals.
-        certainty: What these are taken over.
-    """
-
-    verdict: Verdict
-    measured: str
-    certainty: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers for a page; the first column is the rows' header."""
-
-    caption: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def __post_init__(self) -> None:
-        if any(len(row) != len(self.heads) for row in self.rows):
-            raise ValueError(f"a row is not as long as the heads {self.heads}")
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What the runs of an experiment show.
-
-    Attributes:
-        outcome: One sentence on the whole.
-        findings: One for each claim.
-        tables: For the page.
-        figures: The page's, by file name without suffix: SVG and PNG.
-        numbers: Everything that was measured, as plain JSON types.
-        lessons: What a practitioner should know of it: sentences with the numbers that decide.
-    """
-
-    outcome: str
-    findings: tuple[Finding, ...]
-    tables: tuple[Table, ...]
-    figures: Mapping[str, tuple[bytes, bytes]]
-    numbers: Mapping[str, Any]
-    lessons: tuple[str, ...] = ()
+"""Source of a claim that is not in the paper."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs that differ in nothing but the seed.
+    """Runs that differ only in the seed.
 
     Attributes:
-        task: Where they play; arms of one task are compared.
-        label: What tells the arm from the others of its task.
-        jobs: One for each seed. Their directories are relative to that of all runs; runs that several experiments
-            share have the same directory in each.
+        task: Environment. Arms of one task share a figure panel.
+        label: Name of the arm, unique within its task.
+        jobs: One for each seed. Directories are relative; experiments that share a run name the same directory.
+        weight: Of Q_NP in the single episodes that represent this arm, if it is judged by single episodes.
     """
 
     task: str
     label: str
     jobs: tuple[Job, ...]
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement about one arm, compared with another arm or a fixed level.
+
+    Attributes:
+        where: Place in the paper, or OURS.
+        text: One sentence.
+        measure: What is compared.
+        arm: Label of the arm.
+        compared_with: Label of another arm, or a level.
+        expected: What the statement says about the arm.
+        margin: Differences within it count as none; by default 5% of (optimum - random play).
+        task: Of both arms; by default the experiment's first.
+        primary: Whether the experiment was made for this claim.
+    """
+
+    where: str
+    text: str
+    measure: Measure
+    arm: str
+    compared_with: str | float
+    expected: Expected
+    margin: float | None = None
+    task: str | None = None
+    primary: bool = False
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or a paragraph of the paper.
+    """A figure or a paragraph of the paper, or a question of ours.
 
     Attributes:
-        name: On the command line, and of the folder of its results.
+        name: On the command line, and the folder of its results.
         title: One line.
-        claims: What is put to the test.
-        arms: What is run: a function of the experiment only.
-        judge: How it is judged.
-        remarks: What a reader should know besides; a reason that was not tested says so.
-        measure: What is measured besides the runs, once, on the machine that asks first: plain JSON types. The
-            argument asks for the quick form.
-        by_name_only: It would take so long that it is never run along with all the others.
-        arguments: Of `eva experiment`, if its name is not all.
+        question: One sentence.
+        arms: What is run; depends on nothing but the experiment.
+        claims: What is judged.
+        columns: Measures in the table of arms.
+        figures: Draws the page's figures.
+        notes: Facts about the set-up that a reader needs. Interpretation belongs in docs/results.md.
+        measure: Measures something besides the runs, once, on the machine that asks first: plain JSON types. The
+            argument selects the quick form.
+        by_name_only: It takes too long to be part of `--all`.
+        arguments: Of `eva experiment`, if the name alone does not identify it.
     """
 
     name: str
     title: str
-    claims: tuple[Claim, ...]
+    question: str
     arms: Callable[[], tuple[Arm, ...]]
-    judge: Callable[[Evidence], Judgement]
-    remarks: tuple[str, ...] = ()
+    claims: tuple[Claim, ...]
+    columns: tuple[Measure, ...]
+    figures: Callable[[Evidence], Figures]
+    notes: tuple[str, ...] = ()
     measure: Callable[[bool], dict[str, Any]] | None = None
     by_name_only: bool = False
     arguments: tuple[str, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What is typed to run it."""
+        """The command that runs it."""
         return ("eva", "experiment", *(self.arguments or (self.name,)))
 
 
 def jobs_of(arms: Sequence[Arm]) -> list[Job]:
-    """Return all jobs, seed by seed: what is there when work stops midway can be compared."""
+    """Return every job once, seed by seed, so that unfinished work can already be compared."""
     rounds = itertools.zip_longest(*(arm.jobs for arm in arms))
-    return [job for each in rounds for job in each if job is not None]
+    jobs = {job.directory: job for each in rounds for job in each if job is not None}
+    return list(jobs.values())

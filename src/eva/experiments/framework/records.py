@@ -1,6 +1,6 @@
-"""What is kept of finished runs, small enough to be committed: `results/NAME/runs/`.
+"""Kept records of finished runs, small enough to commit: `results/NAME/runs/`.
 
-A kept run has the files of its run directory that a report reads, under the same names, the long ones compressed.
+A kept run has the files that a report reads, under the same names, the long ones compressed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Records:
     """The finished runs of one experiment.
 
     Args:
-        results: The folder of all results; runs that other experiments keep there count too.
+        results: Folder of all results; runs kept by other experiments are found too.
         name: The experiment's folder.
     """
 
@@ -27,7 +27,7 @@ class Records:
         self.folder = results / name / "runs"
 
     def find(self, job: Job) -> Path | None:
-        """Return where the finished run of a job is kept, or None; its directory is relative."""
+        """Return the folder in which the finished run of a job is kept, or None."""
         others = sorted(self._results.glob("*/runs"))
         for folder in (self.folder, *others):
             if job.is_done_in(folder / job.directory):
@@ -35,17 +35,17 @@ class Records:
         return None
 
     def keep(self, job: Job, directory: Path) -> None:
-        """Copy what is to be kept of a run that is finished in `directory`, or kept there already."""
+        """Copy the records of a finished run from `directory`."""
         target = self.folder / job.directory
         if directory == target:
             return
         with refusing_kindly(target):
             target.mkdir(parents=True, exist_ok=True)
-        # The status comes last: it makes the record a finished run's.
+        # The status comes last: it marks the record as finished.
         names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
         contents = {}
         for name in names:
-            with refusing_kindly(directory / name, ("read", "restore it, or remove its folder and run it anew")):
+            with refusing_kindly(directory / name, ("read", "restore it, or delete its folder and run it again")):
                 contents[name] = read_either(directory / name)
         for name, content in contents.items():
             (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -1,4 +1,4 @@
-"""What the experiments in the maze have in common: their runs."""
+"""Runs in the maze."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from eva.presets import preset
 from eva.runs.sweep.jobs import Job
 
 SEEDS = (0, 1, 2, 3, 4)
-TUNED_WITH_ONE_COIN = (
-    "The learner's numbers are those that maze-tuning found for DQN with one coin, among 8 settings with two seeds "
-    "each; they were not searched for anew with more coins (P90)."
-)
+ONE_COIN, TWO_COINS, FOUR_COINS, OPEN_ROOM = "one coin", "two coins", "four coins", "one coin, open room"
 
 
 def maze_job(
@@ -37,7 +34,7 @@ def maze_job(
 
 
 def weight_arms(task: str, num_coins: int, steps: int, weights: Sequence[float], layout: str = "paper") -> list[Arm]:
-    """Return DQN and EVA with several weights, on all seeds."""
+    """Return DQN and EVA with several weights on all seeds."""
     return [
         Arm(task, label(weight), tuple(maze_job(num_coins, steps, seed, weight, layout=layout) for seed in SEEDS))
         for weight in weights

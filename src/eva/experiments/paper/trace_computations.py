@@ -1,150 +1,109 @@
-"""Fig. 4, in the maze: trajectory-centric planning, n-step and kernel-based RL, and what each costs (P89)."""
+"""Fig. 4, in the maze: trajectory-centric planning, n-step and kernel-based RL, and what each costs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from dataclasses import replace
 from typing import Any
 
-from eva.experiments.framework.common import (
-    DQN,
-    PAPER_WEIGHT,
-    compare_arms,
-    margin,
-)
-from eva.experiments.framework.definition import Arm, Claim, Experiment, Finding, Judgement, Table
-from eva.experiments.framework.evidence import Evidence, variant
-from eva.experiments.framework.judge import is_above, is_below
-from eva.experiments.framework.words import capital, gained, lesson, measured_by, plain, seeds
-from eva.experiments.paper.maze import SEEDS, TUNED_WITH_ONE_COIN, maze_job
-from eva.experiments.paper.maze_learning import final_returns_in_words, learning_judgement
-from eva.report.measures import difference, final_returns
+import numpy as np
+
+from eva.config import EVAConfig
+from eva.experiments.framework.common import DQN, PAPER_WEIGHT, changed, curves
+from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
+from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, Measure
+from eva.experiments.paper.maze import SEEDS, TWO_COINS, maze_job
 from eva.report.plots import Chart, Line, chart_files
-from eva.report.verdict import number
+from eva.report.statistics import FloatArray
+from eva.runs.sweep.jobs import Job
 
 STEPS = 150_000
-PLAN_SIZE = 500  # M T, the paper's
-MUCH_DEARER, DEARER = 10.0, 2.0
-TCP, N_STEP, KBRL = "TCP", "n-step", "KBRL"
+PLAN_SIZE = 500  # M T in the paper
+MUCH_MORE = 10.0
+TCP, N_STEP, KBRL, JOINING = "TCP", "n-step", "KBRL", "KBRL, joining"
+BANDWIDTH = math.sqrt(EVAConfig().kbrl_bandwidth / 2)
+"""Length scale b for which 2 b^2 is the paper's parameter, which then divides squared distances."""
 
 
 def arms() -> tuple[Arm, ...]:
-    """Return DQN and the three traces; DQN and TCP are runs of two coins."""
+    """Return DQN and the three traces; DQN and TCP are the runs of maze-two-coins."""
     return (
-        Arm("two coins", DQN, tuple(maze_job(2, STEPS, seed, 0.0) for seed in SEEDS)),
-        Arm("two coins", TCP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT) for seed in SEEDS)),
-        Arm("two coins", N_STEP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="n-step") for seed in SEEDS)),
-        Arm("two coins", KBRL, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="kbrl") for seed in SEEDS)),
+        Arm(TWO_COINS, DQN, tuple(maze_job(2, STEPS, seed, 0.0) for seed in SEEDS)),
+        Arm(TWO_COINS, TCP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT) for seed in SEEDS)),
+        Arm(TWO_COINS, N_STEP, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="n-step") for seed in SEEDS)),
+        Arm(TWO_COINS, KBRL, tuple(maze_job(2, STEPS, seed, PAPER_WEIGHT, trace="kbrl") for seed in SEEDS)),
     )
 
 
+def kernel_arms() -> tuple[Arm, ...]:
+    """Return the arms without n-step, and kernel-based RL with the wider kernel."""
+    dqn, tcp, _, narrow = arms()
+    return dqn, tcp, narrow, replace(narrow, label=JOINING, jobs=tuple(map(_widened, narrow.jobs)))
+
+
+def _widened(job: Job) -> Job:
+    config = replace(job.config, eva=replace(job.config.eva, kbrl_bandwidth=BANDWIDTH))
+    return changed(job, f"{job.directory.parts[1]}-joining", config)
+
+
 def measure(_: bool) -> dict[str, Any]:
-    """Return what each trace costs on this machine; that takes seconds."""
+    """Time each trace on this machine; that takes seconds."""
     from eva.timing.trace_costs import measure_costs  # imports torch: not to list runs
 
     return measure_costs()
 
 
-def judge(evidence: Evidence) -> Judgement:
-    """Judge the traces by their final returns and their costs."""
-    (task,) = evidence.tasks
-    finals = {each.label: final_returns(each) for each in task.variants}
-    n_step_loss, tcp_gain = difference(finals[N_STEP], finals[DQN]), difference(finals[TCP], finals[KBRL])
-    gains, costs = compare_arms(task), evidence.measured
-    ratio = _cost(costs, KBRL) / _cost(costs, TCP)
-    count = len(variant(task, DQN).runs)
-    worse = Finding(
-        is_below(n_step_loss),
-        f"the final return with n-step less DQN's is {gained(n_step_loss)}",
-        seeds(count),
-    )
-    as_good = Finding(
-        is_above(tcp_gain, -margin(task)),
-        f"the final return of trajectory-centric planning less that of kernel-based RL is {gained(tcp_gain)}",
-        f"{seeds(count)}; a difference of up to {number(margin(task))} counts as none",
-    )
-    dearer = Finding(
-        "holds" if ratio >= MUCH_DEARER else "holds in part" if ratio >= DEARER else "does not hold",
-        f"for a plan of {PLAN_SIZE} transitions, without the search that all share, kernel-based RL takes {ratio:.0f} "
-        "times as long: "
-        f"{_cost(costs, KBRL):,.0f} against {_cost(costs, TCP):,.0f} microseconds",
-        "medians of rounds in turn, one thread's processor time, on one machine",
-    )
-    learning = learning_judgement(evidence.tasks, (worse, as_good, dearer))
-    return Judgement(
-        outcome=f"{final_returns_in_words(task)}; the computation of kernel-based RL alone takes {ratio:.0f} times as "
-        "long as trajectory-centric planning's.",
-        findings=learning.findings,
-        tables=(*learning.tables, _table(costs)),
-        figures={**learning.figures, "costs": chart_files(_chart(costs))},
-        numbers={
-            "n_step_above_dqn": plain(asdict(n_step_loss)),
-            "tcp_above_kbrl": plain(asdict(tcp_gain)),
-            "microseconds": costs["microseconds"],
-            "transitions": costs["transitions"],
-            **learning.numbers,
-        },
-        lessons=tuple(
-            lesson(f"DQN in the maze with two coins, with the trace computation {name}", gains[name], margin(task))
-            for name in (N_STEP, KBRL)
-        ),
-    )
+def _times_tcp(evidence: Evidence, _: str, label: str) -> FloatArray:
+    """Return the time of a plan of the paper's size, as a multiple of TCP's, round by round."""
+    costs = evidence.measured
+    rounds = {name: np.array(times)[costs["transitions"].index(PLAN_SIZE)] for name, times in costs["rounds"].items()}
+    ratio: FloatArray = rounds[label] / rounds[TCP]
+    return ratio
 
 
-def _cost(costs: dict[str, Any], name: str) -> float:
-    return float(costs["microseconds"][name][costs["transitions"].index(PLAN_SIZE)])
+def figures(evidence: Evidence) -> Figures:
+    """Draw learning curves and the time of each trace."""
+    costs = evidence.measured
+    lines = []
+    for name, times in costs["rounds"].items():
+        medians = np.median(times, axis=1).tolist()
+        lines.append(Line(name, costs["transitions"], medians, medians, medians))
+    chart = Chart("transitions in the plan, M T", "microseconds", lines, logarithmic=True)
+    return {**curves(evidence), "costs": chart_files(chart)}
 
 
-def _table(costs: dict[str, Any]) -> Table:
-    heads = ["", *(f"N = {size:,}" for size in costs["transitions"])]
-    rows = [[name, *(f"{each:,.0f}" for each in times)] for name, times in costs["microseconds"].items()]
-    caption = (
-        f"Microseconds of processor time for one trace computation over N transitions. {capital(measured_by(costs))}."
-    )
-    return Table(caption, heads, rows)
-
-
-def _chart(costs: dict[str, Any]) -> Chart:
-    lines = [Line(name, costs["transitions"], y, y, y) for name, y in costs["microseconds"].items()]
-    return Chart("transitions in the plan, N", "microseconds", lines, logarithmic=True)
-
-
+TIMES_TCP = Measure("time as a multiple of TCP's", _times_tcp, unit="rounds", higher_is_better=False)
+NOTE = "The paper compares the traces on Atari; this is the maze."
 EXPERIMENT = Experiment(
     name="trace-computations",
     title="Trajectory-centric planning, n-step and kernel-based RL, two coins",
-    claims=(
-        Claim(
-            "Fig. 4",
-            "With the n-step trace computation, EVA is significantly worse than the baseline.",
-            "Of the final return: holds if n-step is below DQN beyond doubt.",
-        ),
-        Claim(
-            "Fig. 4",
-            "The standard trace computation is as good as, if not better than, kernel-based RL.",
-            "Of the final return: holds if trajectory-centric planning is beyond doubt not below kernel-based RL by 5% "
-            "of the optimal return.",
-        ),
-        Claim(
-            "Section 5.2",
-            "Kernel-based RL is much more costly.",
-            "Of the processor's time, without an interval: holds if it takes at least 10 times as long for a plan of "
-            "the paper's size (M T = 500 transitions); in part if at least twice.",
-        ),
-    ),
+    question="Is trajectory-centric planning (TCP) better than n-step and as good as kernel-based RL (KBRL)?",
     arms=arms,
-    judge=judge,
+    claims=(
+        Claim("Fig. 4", "n-step is significantly worse than DQN.", FINAL_RETURN, N_STEP, DQN, "worse", primary=True),
+        Claim("Fig. 4", "TCP is as good as KBRL.", FINAL_RETURN, TCP, KBRL, "no worse"),
+        Claim("Section 5.2", "KBRL is much more costly (10 times TCP).", TIMES_TCP, KBRL, MUCH_MORE, "worse", 0),
+    ),
+    columns=(FINAL_RETURN, MEAN_RETURN),
+    figures=figures,
     measure=measure,
-    remarks=(
-        "The paper compares them on Atari; this is the maze (P89).",
-        TUNED_WITH_ONE_COIN,
-        "With stored embeddings and the paper's bandwidth as a length scale, kernel-based RL joins next to no two "
-        "memories: in 98% of the planned states its best action is that of trajectory-centric planning (P133). So the "
-        "two arms are nearly one algorithm, and their difference is mostly that of their seeds; kernel-width compares "
-        "a kernel that joins trajectories.",
-        "A likely reason why n-step is best here, not tested: DQN's values were far above what it gets, as its runs' "
-        "metrics told, which are not kept. "
-        "Trajectory-centric planning takes the best of what is remembered and what is estimated, and so keeps "
-        "estimates that are too high; n-step replaces them by what happened. In keeping with that, trajectory-centric "
-        "planning ends far higher beside Double DQN, which is made against such estimates (baselines). The maze is "
-        "deterministic, which favours n-step as well.",
+    notes=(NOTE, f"Times: one thread, a plan of {PLAN_SIZE} transitions without the search that all traces share."),
+)
+KERNEL_WIDTH = Experiment(
+    name="kernel-width",
+    title="Kernel-based RL with a kernel that joins trajectories, two coins",
+    question="Does kernel-based RL do better if its kernel is wide enough to join trajectories?",
+    arms=kernel_arms,
+    claims=(
+        Claim("Fig. 4", "TCP is as good as KBRL that joins trajectories.", FINAL_RETURN, TCP, JOINING, "no worse"),
+        Claim(OURS, "A kernel that joins trajectories is better.", FINAL_RETURN, JOINING, KBRL, "better", primary=True),
+    ),
+    columns=(FINAL_RETURN, MEAN_RETURN),
+    figures=curves,
+    notes=(
+        NOTE,
+        'The paper has "a bandwidth parameter of 1e-4". KBRL reads it as the length scale b. "Joining" divides squared '
+        f"distances by it: b = {BANDWIDTH:.5f} (P133).",
     ),
 )
