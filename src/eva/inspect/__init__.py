@@ -1,1 +1,1 @@
-"""See what the agent remembered: an episode and the memories behind each decision, on one self-contained page."""
+"""The inspector: one self-contained HTML page with an episode and the memories behind each decision."""

@@ -42,7 +42,7 @@ function ring(context, x, y, radius, stroke) {
 const FILM = { gap: 6, top: 14, tall: 56 };
 const filmGeometry = { first: 0, tile: 1 };
 
-// As many whole tiles as fill the width, the present one in the middle where the episode allows it.
+// As many whole tiles as fit the width, with the current step in the middle where possible.
 function drawFilm(canvas, step, changed) {
   const aspect = data.frames.width / data.frames.height;
   const wide = canvas.getBoundingClientRect().width;
@@ -74,7 +74,7 @@ function drawMarks(canvas, changed) {
 
 const TIMELINE = { left: 60, right: 10, top: 32, bottom: 12 };
 
-// Three panels above each other; the step is a vertical line through all.
+// Three panels, one above the other; a vertical line marks the current step.
 function drawTimeline(canvas, step, { theta, eva }, changed) {
   const { context, width, height } = fitted(canvas);
   const panels = [
@@ -165,7 +165,7 @@ function onMap(list, index, width, height) {
     height - 12 - (height - 24) * (list[2 * index + 1] - mapBottom) / (mapTop - mapBottom)];
 }
 
-// The memory's states do not move: drawn once for each size and colour scheme.
+// The memory's states do not move: they are drawn once per size and colour scheme.
 function drawCloud(canvas, width, height) {
   const key = [canvas.width, canvas.height, colour("ramp-0")].join();
   if (cloud.key === key) return;

@@ -1,4 +1,4 @@
-"""Play an episode with a finished run, and keep what every decision was based on."""
+"""Play an episode with a finished run and record what each decision was based on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from eva.config import Config
 from eva.runs.evaluate import stage
 from eva.types import EnvironmentSpec, Explanation, Floats, Observations
 
-TOLD = 2
-"""The page can show up to so many times the neighbours that the run averages (P106)."""
+NEIGHBOUR_FACTOR = 2
+"""The page offers k up to this multiple of the run's own number of neighbours (P106)."""
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,21 @@ class Decision:
     observation: Observations
     embedding: Floats  # (D,)
     explanation: Explanation
-    action: int  # the one taken, which exploration may have drawn
+    action: int  # the action taken, which may be an exploratory one
     reward: float
 
 
 @dataclass(frozen=True)
 class Episode:
-    """An episode, or its beginning."""
+    """An episode, or its first `max_steps` decisions."""
 
     spec: EnvironmentSpec
     decisions: tuple[Decision, ...]
-    ended: bool  # or cut short for its length
+    ended: bool  # false if it was cut short
 
 
 def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
-    """Play the first of the single episodes that `eva.runs.evaluate` plays with this seed (P28, P105)."""
+    """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""
     environment, player = stage(config, agent, weight, np.random.SeedSequence([seed, 0]), epsilon)
     decisions: list[Decision] = []
     ended = False
@@ -45,8 +45,9 @@ def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: flo
         observations = environment.reset()
         while not ended and len(decisions) < max_steps:
             actions = player.act(observations)
-            explanation = player.explain(observations[0], num_neighbours=TOLD * config.eva.num_neighbours)
-            embedding = player.plan().embeddings[0].cpu().numpy()  # after explaining: the decision did not know it
+            explanation = player.explain(observations[0], num_neighbours=NEIGHBOUR_FACTOR * config.eva.num_neighbours)
+            player.plan()  # after explaining: the decision came before this plan
+            embedding = player.decision.embeddings[0].cpu().numpy()
             outcome = environment.step(actions)
             reward = float(outcome.rewards[0])
             decisions.append(Decision(observations[0], embedding, explanation, int(actions[0]), reward))

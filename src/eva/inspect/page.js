@@ -1,4 +1,4 @@
-// The page: what is shown, and what moves it.
+// The page: what it shows, and its controls.
 
 const $ = (id) => document.getElementById(id);
 const current = { step: 0, weight: data.weight, k: data.numNeighbours, changed: new Set(), best: null, timer: null };
@@ -35,7 +35,7 @@ function showDecision({ theta, np, eva }) {
     badge(kind), ...(explored ? [badge("explored")] : []));
   Object.assign($("decision").dataset, { network: alone, mixed, kind });
   const words = {
-    "network alone": `The network says ${names[alone]}; nothing is remembered ${current.k > data.numNeighbours ? "by so many" : "yet"}.`,
+    "network alone": `The network says ${names[alone]}; ${current.k > data.numNeighbours ? `the value buffer holds fewer than ${current.k} entries` : "nothing is remembered yet"}.`,
     agreed: `Network and memory agree on ${names[mixed]}.`,
     changed: `The network alone says ${names[alone]}, with the memory it is ${names[mixed]}.`,
   };
@@ -43,7 +43,7 @@ function showDecision({ theta, np, eva }) {
     `reward ${signed(data.rewards[current.step])}.`;
 }
 
-// Where bars begin and end. Close values of one sign are told apart by cutting off what they share.
+// The range of the bars. If all values have one sign and are close, the bars start near the smallest instead of at 0.
 function barScale(...lists) {
   const [least, most] = range(...lists);
   if (least * most > 0 && most - least < 0.5 * Math.max(-least, most)) {
@@ -68,7 +68,7 @@ function showValues({ theta, np, eva }) {
         const [from, to] = [Math.min(percent(zero), percent(value)), Math.max(percent(zero), percent(value))];
         const bar = element("i");
         Object.assign(bar.style, { left: `${from}%`, width: `${to - from}%` });
-        cell.append(element("b", {}, told(value)), element("div", { class: "bar", "aria-hidden": "true" }, bar));
+        cell.append(element("b", {}, formatted(value)), element("div", { class: "bar", "aria-hidden": "true" }, bar));
         cell.dataset.value = value;
         if (action === greedy(values)) cell.dataset.best = "";
       } else cell.append("–");
@@ -90,14 +90,14 @@ function stepTable(begin, end) {
   const body = element("tbody");
   for (let s = begin; s < end; s++) {
     const values = [data.actionNames[data.trajectoryActions[s]], signed(data.trajectoryRewards[s]),
-      told(data.trajectoryValues[s]), data.trajectoryAges[s].toLocaleString("en")];
+      formatted(data.trajectoryValues[s]), data.trajectoryAges[s].toLocaleString("en")];
     body.append(element("tr", {}, element("th", { scope: "row" }, `${s - begin + 1}`), ...cells("td", values)));
   }
   const head = element("thead", {}, element("tr", {}, ...cells("th", ["Step", "Action", "Reward", "Value", "Transitions ago"])));
   return element("table", {}, head, body);
 }
 
-// Up to eight steps of a trajectory with their pictures; the recalled one takes the place of the last one up to it.
+// Up to eight steps of a trajectory with their pictures; the recalled step replaces the last shown step before it.
 function shownSteps(trajectory, at, tile) {
   const [first, last] = [data.shownOffsets[trajectory], data.shownOffsets[trajectory + 1]];
   const shown = Array.from(data.shownSteps.subarray(first, last), (step, place) => ({ step, tile: data.shownTiles[first + place] }));
@@ -111,21 +111,21 @@ function memory(entry, distance, rank) {
   const [at, length] = [data.entrySteps[entry], end - begin];
   const name = (s) => data.actionNames[data.trajectoryActions[begin + s]];
   const caption = (s) => [element("b", {}, name(s)), `step ${s + 1}`, element("br"),
-    `r ${signed(data.trajectoryRewards[begin + s])}`, element("br"), `v ${told(data.trajectoryValues[begin + s])}`];
+    `r ${signed(data.trajectoryRewards[begin + s])}`, element("br"), `v ${formatted(data.trajectoryValues[begin + s])}`];
   const shots = element("div", { class: "shots", role: "group", "aria-label": `Pictures of memory ${rank}` });
   for (const { step, tile } of shownSteps(trajectory, at, data.entryTiles[entry])) {
     const label = step === at ? "The remembered state" : "Its trajectory";
     shots.append(shot(tile, caption(step), `${label}, step ${step + 1} of ${length}`, step === at ? "self" : ""));
   }
   const backed = element("canvas", { class: "backed", role: "img", "aria-label": "Backed-up values along the trajectory, " +
-    `from ${told(data.trajectoryValues[begin])} to ${told(data.trajectoryValues[end - 1])}` });
+    `from ${formatted(data.trajectoryValues[begin])} to ${formatted(data.trajectoryValues[end - 1])}` });
   const details = element("details", {}, element("summary", {}, `All ${length} steps`));
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(stepTable(begin, end));
   });
   const says = data.actionNames[greedy(row(data.entryValues, entry))];
   const age = data.trajectoryAges[begin + at].toLocaleString("en");
-  const title = element("h3", {}, `${rank}. Says ${says}, at distance ${told(distance)} `,
+  const title = element("h3", {}, `${rank}. Says ${says}, at distance ${formatted(distance)} `,
     element("span", {}, `· lived ${age} transitions ago · step ${at + 1} of ${length} of its trajectory`));
   const item = element("li", { class: "memory", "data-entry": entry, "data-distance": distance }, title, shots, backed, details);
   return { item, paint: () => drawBackedUp(backed, trajectory, at) };
@@ -171,7 +171,7 @@ function go(step) {
   show();
 }
 
-// The nearest change before (-1) or after (1) the present step.
+// The nearest change before (-1) or after (1) the current step.
 function nextChange(direction) {
   const ahead = [...current.changed].filter((step) => (step - current.step) * direction > 0);
   return direction > 0 ? ahead[0] : ahead[ahead.length - 1];
@@ -186,8 +186,8 @@ function mix(weight, k) {
   const played = isAsPlayed(weight, k);
   $("weight").value = weight;
   $("k").value = k;
-  $("weight-told").textContent = Number(weight.toFixed(3));
-  $("k-told").textContent = k;
+  $("weight-value").textContent = Number(weight.toFixed(3));
+  $("k-value").textContent = k;
   $("what-if").textContent = `${played ? "As played: the memory changed" : "What if: the memory would change"} ` +
     `${current.changed.size.toLocaleString("en")} of ${numSteps.toLocaleString("en")} decisions.`;
   $("as-played").hidden = played;
@@ -199,7 +199,7 @@ function play(on) {
   clearInterval(current.timer);
   current.timer = on ? setInterval(() => (current.step < numSteps - 1 ? go(current.step + 1) : play(false)), 150) : null;
   $("play").textContent = on ? "Pause" : "Play";
-  $("decision").setAttribute("aria-live", on ? "off" : "polite");  // a film is not to be read aloud
+  $("decision").setAttribute("aria-live", on ? "off" : "polite");  // screen readers do not read out playback
 }
 
 function toggle() {
@@ -211,10 +211,10 @@ function toggle() {
 const KEYS = { ArrowLeft: () => go(current.step - 1), ArrowRight: () => go(current.step + 1), Home: () => go(0),
   End: () => go(numSteps - 1), n: () => jump(1), p: () => jump(-1), " ": toggle };
 
-// Sliders keep the keys that move them, buttons and summaries the one that presses them.
+// Sliders keep the keys that move them; buttons and summaries keep the space bar.
 function onKey(event) {
-  const its = event.target.matches("input") ? ["ArrowLeft", "ArrowRight", "Home", "End"] : event.target.matches("button, summary") ? [" "] : [];
-  if (!(event.key in KEYS) || its.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const ownKeys = event.target.matches("input") ? ["ArrowLeft", "ArrowRight", "Home", "End"] : event.target.matches("button, summary") ? [" "] : [];
+  if (!(event.key in KEYS) || ownKeys.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   KEYS[event.key]();
 }

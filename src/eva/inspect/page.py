@@ -1,18 +1,18 @@
-"""From a finished run to `inspect.html`, one page that needs nothing but itself."""
+"""Write `inspect.html`, a self-contained page about an episode that a finished run plays."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from eva.agent.agent import EVAAgent
 from eva.config import Config
@@ -22,7 +22,7 @@ from eva.inspect.episode import Episode, play
 from eva.inspect.memories import Memories, floats, integers
 from eva.inspect.pictures import painter, sheets, thumbnails
 from eva.inspect.plane import fit_plane, sample_slots
-from eva.report.style import COLOURS, STYLE, facts
+from eva.report.style import STYLE
 from eva.runs.loading import load_run
 from eva.runs.record.columns import INSPECTOR_PAGE
 from eva.runs.sweep.jobs import EPSILON
@@ -35,7 +35,7 @@ DOCTYPE = b"<!DOCTYPE html>"
 
 @dataclass(frozen=True)
 class Inspection:
-    """Where the page went, and what it shows in one sentence."""
+    """The page's path, and its content in one sentence."""
 
     html: Path
     summary: str
@@ -54,40 +54,40 @@ def inspect_run(
 
     Args:
         run: A finished run directory.
-        weight: Of Q_NP; by default the run's own.
-        seed: Of the start state and exploration: the episode is the first that `evaluate` plays with it (P105).
+        weight: Weight of Q_NP; by default the run's own.
+        seed: Seed of the start state and exploration. The episode is the first that `evaluate` plays with it (P105).
         epsilon: Probability of a random action.
-        max_steps: Decisions; a longer episode is cut short.
-        out: The file; by default `inspect.html` in the run directory.
+        max_steps: Maximum number of decisions; a longer episode is cut short.
+        out: File to write; by default `inspect.html` in the run directory.
     """
     run = Path(run)
     if not 0 <= epsilon <= 1 or not (weight is None or 0 <= weight <= 1) or seed < 0 or max_steps < 1:
-        raise UserError("inspect with weight and epsilon from 0 to 1, a seed from 0 on, and at least 1 step.")
+        raise UserError("inspect with weight and epsilon from 0 to 1, a seed of at least 0, and at least 1 step.")
     config, agent = load_run(run)
     out = out or run / INSPECTOR_PAGE
-    _claim(out)
+    _check_writable(out)
     torch.set_num_threads(config.run.threads)
     weight = config.eva.nonparametric_weight if weight is None else weight
     episode = play(config, agent, weight, seed, epsilon, max_steps)
     summary = _summary(episode, weight, seed)
-    text = _page(config, _tiles(config, episode, weight, seed), describe(config, agent, episode, weight))
+    text = _page(config, _figures(config, episode, weight, seed), describe(config, agent, episode, weight))
     write_whole(out, text.encode())
     return Inspection(out, summary)
 
 
-def _claim(out: Path) -> None:
-    """Refuse what cannot be written, or is something other than a page, before an episode is played for it."""
+def _check_writable(out: Path) -> None:
+    """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
     with refusing_kindly(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out.parent):
             taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))
     if taken:
-        raise UserError(f"{out} is there already and is no page of HTML: choose another name.")
+        raise UserError(f"{out} exists and is not an HTML page: choose another name.")
 
 
 @torch.no_grad()
 def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -> dict[str, Any]:
-    """Return all that the page shows; numbers are float32, as the agent had them."""
+    """Return the data of the page; numbers are float32, as in the agent."""
     decisions, replay = episode.decisions, agent.replay
     explanations = [each.explanation for each in decisions]
     unknown = np.full(episode.spec.num_actions, np.nan, np.float32)
@@ -113,7 +113,7 @@ def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -
 
 
 def _map(agent: EVAAgent, visited: Floats, memories: Memories) -> dict[str, Any]:
-    """Project what is remembered, the episode, and the entries that were recalled (as they were stored, P6)."""
+    """Project a sample of the memory, the episode, and the recalled entries with their stored embeddings (P6)."""
     stored = agent.replay.embeddings
     sample = stored[torch.from_numpy(sample_slots(agent.replay)).to(stored.device)]
     values = agent.learner.network.values(sample).amax(dim=1)
@@ -146,9 +146,9 @@ def _num_changed(episode: Episode) -> int:
     return sum(each.explanation.changed for each in episode.decisions)
 
 
-def _tiles(config: Config, episode: Episode, weight: float, seed: int) -> str:
-    """Lay out the same, and k, as figures."""
-    told = {
+def _figures(config: Config, episode: Episode, weight: float, seed: int) -> dict[str, str]:
+    """Return the figures in the page's header."""
+    return {
         "decisions" if episode.ended else "decisions, cut short": f"{len(episode.decisions):,}",
         "return": f"{_total(episode):.2f}",
         "changed by memory": f"{_num_changed(episode):,}",
@@ -156,20 +156,23 @@ def _tiles(config: Config, episode: Episode, weight: float, seed: int) -> str:
         "neighbours": str(config.eva.num_neighbours),
         "seed": str(seed),
     }
-    return facts(told, "tiles")
 
 
-def _page(config: Config, tiles: str, data: dict[str, Any]) -> str:
-    room = files("eva.inspect")
-    style, *scripts = (
-        (room / name).read_text("utf-8") for name in ("page.css", "values.js", "pictures.js", "charts.js", "page.js")
+def _page(config: Config, figures: dict[str, str], data: dict[str, Any]) -> str:
+    folder = files("eva.inspect")
+    style, template, *scripts = (
+        (folder / name).read_text("utf-8")
+        for name in ("page.css", "page.html", "values.js", "pictures.js", "charts.js", "page.js")
     )
-    fields = {name: str(value) for name, value in flatten(config)}
-    return Template((room / "page.html").read_text("utf-8")).substitute(
-        title=escape(config.name),
-        tiles=tiles,
-        style=COLOURS + STYLE + style,
-        configuration=facts(fields),
-        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
-        script="\n".join(scripts),
+    return (
+        Environment(autoescape=True, keep_trailing_newline=True, undefined=StrictUndefined)
+        .from_string(template)
+        .render(
+            title=config.name,
+            style=Markup(STYLE + style),
+            figures=figures,
+            configuration=dict(flatten(config)),
+            data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
+            script=Markup("\n".join(scripts)),
+        )
     )

@@ -1,4 +1,4 @@
-// Pictures, cut from sheets that are decoded when they are first needed.
+// Pictures, cut from sprite sheets that are decoded on first use.
 
 const loaded = new Map();
 
@@ -12,7 +12,7 @@ function sheet(name, number) {
   return loaded.get(key);
 }
 
-// Draw picture `index` of the sheets `name` once it is there, unless `wanted` says that it no longer matters.
+// Draw picture `index` of the sheets `name` when it is loaded, unless `wanted` returns false by then.
 function draw(context, name, index, x, y, width, height, wanted = () => true) {
   const set = data[name];
   const image = sheet(name, Math.floor(index / set.perSheet));
@@ -39,7 +39,7 @@ function thumbnail(tile, label) {
   return canvas;
 }
 
-// Fit a canvas to its place on the screen, and return its context in CSS pixels.
+// Fit a canvas to its size on the screen and return its context, scaled to CSS pixels.
 function fitted(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;

@@ -1,4 +1,4 @@
-"""Observations as pictures, and many small pictures as few PNG files."""
+"""Draw observations as pictures, and pack pictures into PNG sprite sheets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SHEET_COLUMNS, SHEET_ROWS = 16, 16
 
 @dataclass(frozen=True)
 class Painter:
-    """Turns observations into pictures: images as they are, the newest of stacked frames, numbers as bars."""
+    """Draw observations: images unchanged, the newest frame of a stack, vectors as bars."""
 
     spec: EnvironmentSpec
-    low: Floats  # (numbers,) of each number of an observation: what an empty bar stands for
-    high: Floats  # (numbers,) and a full one
+    low: Floats  # (numbers,), the values of empty bars
+    high: Floats  # (numbers,), the values of full bars
 
     def __call__(self, observations: Observations) -> Pictures:
-        """Paint n observations."""
+        """Draw n observations."""
         if len(self.spec.observation_shape) == 1:
             return self._bars(observations)
         newest = self.spec.observation_shape[0] // self.spec.num_stacked if self.spec.num_stacked > 1 else None
@@ -40,7 +40,7 @@ class Painter:
         return images if images.dtype == np.uint8 else self._grey(images)
 
     def _grey(self, images: NDArray[Any]) -> Pictures:
-        """Return images of any numbers as bytes, the smallest black and the largest white."""
+        """Return images of floats as bytes, the smallest value black and the largest white."""
         low, high = float(self.low.min()), float(self.high.max())
         shades: Pictures = (np.clip((images - low) / max(high - low, 1e-9), 0, 1) * 255).round().astype(np.uint8)
         return shades
@@ -54,13 +54,13 @@ class Painter:
 
 
 def painter(spec: EnvironmentSpec, observations: Observations) -> Painter:
-    """Return what paints observations of `spec`; numbers are scaled to their range in `observations`."""
+    """Return a painter for observations of `spec`, scaled to the range of `observations`."""
     numbers = observations.reshape(len(observations), -1)
     return Painter(spec, numbers.min(axis=0).astype(np.float64), numbers.max(axis=0).astype(np.float64))
 
 
 def thumbnails(pictures: Pictures) -> Pictures:
-    """Shrink pictures by a whole factor until they fit: each pixel is the mean of a block, a rest is cut off."""
+    """Shrink pictures by a whole factor: each pixel is the mean of a block; incomplete blocks are cut off."""
     _, height, width, channels = pictures.shape
     factor = -(-max(height, width) // THUMBNAIL_SIZE)
     rows, columns = max(1, height // factor), max(1, width // factor)
@@ -71,7 +71,7 @@ def thumbnails(pictures: Pictures) -> Pictures:
 
 
 def sheets(pictures: Pictures) -> dict[str, Any]:
-    """Return pictures as the page reads them: PNG files of 16 by 16, row by row, in base64."""
+    """Encode pictures for the page: PNG sheets of 16 by 16 pictures, row by row, in base64."""
     num, height, width, channels = pictures.shape
     per_sheet = SHEET_COLUMNS * SHEET_ROWS
     files = []
@@ -86,10 +86,10 @@ def sheets(pictures: Pictures) -> dict[str, Any]:
 
 
 def png(image: NDArray[np.uint8]) -> bytes:
-    """Encode an image, (height, width, 1) grey or (height, width, 3) in colour."""
+    """Encode an image, (height, width, 1) grey or (height, width, 3) colour, as PNG."""
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
-    lines = np.zeros((height, 1 + width * channels), np.uint8)  # each line begins with its filter: none
+    lines = np.zeros((height, 1 + width * channels), np.uint8)  # each line starts with its filter type, 0: none
     lines[:, 1:] = image.reshape(height, -1)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)

@@ -1,4 +1,4 @@
-"""A picture of the space of embeddings: its two leading principal directions."""
+"""Project embeddings onto their two leading principal directions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_POINTS = 2_000
 
 @dataclass(frozen=True)
 class Plane:
-    """Where embeddings lie along two directions."""
+    """A projection of embeddings onto two directions."""
 
     origin: Floats  # (D,)
     directions: Floats  # (D, 2)
-    explained: float  # the share of the variance that the two hold
+    explained: float  # the share of the variance along the two directions
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Project embeddings, (n, D), to (n, 2)."""
@@ -27,7 +27,7 @@ class Plane:
 
 
 def fit_plane(embeddings: Floats) -> Plane:
-    """Fit the two leading principal directions of embeddings (n, D); their signs are chosen, not left to chance."""
+    """Fit the two leading principal directions of embeddings (n, D), with deterministic signs."""
     origin = embeddings.mean(axis=0)
     centred = (embeddings - origin).astype(np.float64)
     variances, directions = np.linalg.eigh(centred.T @ centred)
@@ -40,6 +40,6 @@ def fit_plane(embeddings: Floats) -> Plane:
 
 
 def sample_slots(replay: ReplayBuffer) -> Ints:
-    """Return slots of complete transitions, at most 2,000, spread evenly over the memory (P107)."""
+    """Return at most MAX_POINTS slots of complete transitions, evenly spaced in the memory (P107)."""
     complete = np.flatnonzero(replay.complete)
     return complete[np.linspace(0, len(complete) - 1, min(len(complete), MAX_POINTS)).astype(np.int64)]

@@ -28,7 +28,7 @@ function greedy(values) {
   return best;
 }
 
-// Entries of the value buffer, nearest first, and how far they are.
+// Entries of the value buffer and their distances, nearest first.
 function neighbours(step, k) {
   const begin = data.neighbourOffsets[step];
   const end = Math.min(data.neighbourOffsets[step + 1], begin + k);
@@ -37,8 +37,8 @@ function neighbours(step, k) {
 
 const nearest = Float64Array.from({ length: numSteps }, (_, step) => neighbours(step, 1).distances[0] ?? NaN);
 
-// The values of a step. As played they are those that the agent had; else Eq. 1 in float32, operation by operation.
-// Where fewer than k entries are planned, the network decides alone (P24).
+// The values of a step: the agent's own with the run's weight and k, otherwise Eq. 1 in float32.
+// With fewer than k entries in the value buffer, the network decides alone (P24).
 function valuesAt(step, weight, k) {
   const theta = row(data.qTheta, step);
   const { entries } = neighbours(step, k);
@@ -48,16 +48,16 @@ function valuesAt(step, weight, k) {
   }
   const np = new Float32Array(numActions);
   for (const entry of entries) row(data.entryValues, entry).forEach((value, action) => { np[action] += value; });
-  const [mine, its] = [Math.fround(1 - weight), Math.fround(weight)];
+  const [thetaWeight, npWeight] = [Math.fround(1 - weight), Math.fround(weight)];
   const eva = new Float32Array(numActions);
   for (let action = 0; action < numActions; action++) {
     np[action] /= entries.length;
-    eva[action] = Math.fround(mine * theta[action]) + Math.fround(its * np[action]);
+    eva[action] = Math.fround(thetaWeight * theta[action]) + Math.fround(npWeight * np[action]);
   }
   return { theta, np, eva };
 }
 
-// What a weight and a k make of the episode: the steps at which the memory changes the greedy action, and the best values.
+// For a weight and a k: the steps at which the memory changes the greedy action, and the best values of all steps.
 function outcomes(weight, k) {
   const changed = new Set();
   const [best, bestMixed] = [new Float64Array(numSteps), new Float64Array(numSteps)];
@@ -71,7 +71,7 @@ function outcomes(weight, k) {
   return { changed, best: { theta: best, eva: bestMixed } };
 }
 
-function told(value) {
+function formatted(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : value.toPrecision(Math.max(4, Math.ceil(Math.log10(size))));
