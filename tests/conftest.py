@@ -31,4 +31,4 @@ def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing, and resample less often: what is known does not depend on it."""
     draw_nothing(monkeypatch)
-    monkeypatch.setattr("eva.report.statistics.RESAMPLES", 200)
+    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)

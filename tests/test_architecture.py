@@ -25,31 +25,42 @@ ROOMS = {
     "presets": {"config", "errors", "ids"},
     "agent": BASE,
     "envs": BASE | {"ids"},
-    "variants": {"agent", "config", "types"},
-    "build": BASE | {"ids", "agent", "config", "envs", "games", "machine", "variants"},
-    "runs": BASE | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema", "variants"},
-    "report": {"errors", "ids", "config", "files", "envs.layout", "envs.mazes", "runs.names"},
-    "experiments": BASE | {"agent", "config", "files", "games", "presets", "runs", "report"},
+    "build_memory": {"agent", "config", "machine", "types"},
+    "build": BASE | {"ids", "agent", "config", "envs", "games", "build_memory"},
+    "runs": BASE
+    | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
+    | {"build_memory"},
+    "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
+    "experiments": {"config", "errors", "files", "games", "presets", "report", "runs", "timing"},
+    "timing": {"agent", "config", "presets", "runs", "types"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "config", "files", "report", "runs", "schema"},
-    "cli": {"errors", "ids", "build", "config", "games", "presets", "runs", "report"}
-    | {"cli_experiment", "cli_inspect", "cli_parsing", "cli_sweep"},
-    "cli_experiment": {"errors", "experiments", "machine"},
-    "cli_inspect": {"inspect", "runs"},
-    "cli_parsing": {"config", "errors", "schema"},
-    "cli_sweep": {"errors", "experiments", "machine", "runs"},
+    "cli": {
+        "errors",
+        "ids",
+        "build",
+        "config",
+        "experiments",
+        "games",
+        "inspect",
+        "machine",
+        "presets",
+        "report",
+        "runs",
+    }
+    | {"schema"},
     "__main__": {"cli"},
     "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
 }
 HEAVY = {
     "ale_py": {"envs/atari.py"},
-    "cv2": {"agent/observations.py", "envs/atari.py"},
+    "cv2": {"agent/memory/observations.py", "envs/atari.py"},
     "matplotlib": {"report/plots.py"},
-    "ray": {"runs/ray_executor.py"},
+    "ray": {"runs/sweep/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
-    "tensorboard": {"runs/records.py", "runs/tensorboard.py"},
-    "tyro": {"cli.py", "cli_experiment.py", "cli_inspect.py", "cli_parsing.py", "cli_sweep.py"},
-    "zstandard": {"agent/frames.py", "runs/chunks.py"},
+    "tensorboard": {"runs/record/directory.py", "runs/record/tensorboard.py"},
+    "tyro": {f"cli/{name}.py" for name in ("evaluate", "experiment", "inspect", "parsing", "report", "sweep", "train")},
+    "zstandard": {"agent/memory/frames.py", "runs/checkpoint/format.py"},
 }
 AGENT_PACKAGES = {"cv2", "numpy", "torch", "zstandard"}
 
@@ -96,18 +107,38 @@ def test_every_arrow_is_drawn(room: str) -> None:
     assert [name for name in sorted(ROOMS[room]) if not any(_is_of(module, name) for module in imported)] == []
 
 
+MOST_MODULES = 14
+
+
+@pytest.mark.parametrize(
+    "room", sorted({path.parent for path in FILES}), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_no_room_is_crowded(room: Path) -> None:
+    assert len([path for path in room.glob("*.py") if path.name != "__init__.py"]) <= MOST_MODULES
+
+
 def test_every_room_is_known() -> None:
     assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["import eva", "import eva.cli.main", "import eva.report.pages", "import eva.experiments.framework.command"],
-)
-def test_light_imports_stay_light(statement: str) -> None:
-    code = f"import sys; {statement}; print({{'torch', 'gymnasium'}} & set(sys.modules))"
+@pytest.mark.parametrize("module", ["eva", "eva.cli.main", "eva.report.pages", "eva.experiments.framework.command"])
+def test_light_imports_stay_light(module: str) -> None:
+    code = f"import sys, {module}; print({{'torch', 'gymnasium'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("command", ["", "train", "evaluate", "inspect", "experiment", "sweep", "report", "presets"])
+def test_help_imports_neither_torch_nor_matplotlib(command: str) -> None:
+    code = (
+        "import sys; from eva.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print({'torch', 'gymnasium', 'matplotlib', *([] if sys.argv[2:] else ['tyro'])} & set(sys.modules))"
+    )
+    words = [*command.split(), "--help"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nset()\n")
 
 
 def test_public_names_exist() -> None:

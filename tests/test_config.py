@@ -1,7 +1,8 @@
-"""The configuration tree: rules, JSON, identity, presets."""
+"""The configuration: checks, JSON, identity, presets."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,13 @@ import pytest
 
 from eva.config import Config, EVAConfig, LearnerConfig, NetworkConfig
 from eva.errors import UserError
-from eva.presets import DESCRIPTIONS, for_environment, preset
+from eva.presets import PRESETS, for_environment, preset
 from eva.runs.record.directory import default_directory
 from eva.schema import flatten, from_dict, to_dict
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_presets_survive_json(name: str) -> None:
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_round_trip_through_json(name: str) -> None:
     config = preset(name)
     assert config.name == name
     assert Config.from_json(config.to_json()) == config
@@ -55,14 +56,14 @@ def test_presets_survive_json(name: str) -> None:
         ({"eva": {"num_neighbors": 5}}, "there is no field eva.num_neighbors: did you mean 'num_neighbours'?"),
     ],
 )
-def test_bad_values_are_named(data: dict[str, Any], sentence: str) -> None:
+def test_bad_values_raise_an_error_that_names_the_field(data: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError) as error:
         from_dict(Config, data)
     assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5_000])
-def test_text_that_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_raises(text: str) -> None:
     with pytest.raises(UserError, match="not JSON"):
         Config.from_json(text)
 
@@ -73,7 +74,7 @@ def test_to_dict_is_plain_json() -> None:
     assert dict(flatten(Config()))["eva.nonparametric_weight"] == 0.4
 
 
-def test_a_whole_number_for_a_number_is_the_same_run() -> None:
+def test_integers_in_float_fields_give_the_same_json() -> None:
     config = preset("smoke")
     whole, real = (replace(config, eva=replace(config.eva, nonparametric_weight=weight)) for weight in (1, 1.0))
     assert whole.to_json() == real.to_json()
@@ -81,31 +82,40 @@ def test_a_whole_number_for_a_number_is_the_same_run() -> None:
     assert to_dict(config)["seed"].__class__ is int
 
 
-def test_identity_leaves_out_length_and_device() -> None:
+def test_identity_excludes_length_and_device() -> None:
     config = preset("smoke")
     longer = replace(config, steps=2 * config.steps, run=replace(config.run, device="cpu"))
     assert longer.identity == config.identity
     assert replace(config, seed=1).identity != config.identity
 
 
-def test_default_directory_hashes_only_what_it_does_not_spell_out() -> None:
+def test_default_directory_hashes_all_settings_but_name_weight_and_seed() -> None:
     base = preset("maze-1-coin")
     assert default_directory(base, base) == Path("runs/maze-1-coin/weight-0.4/seed-0")
-    spelled = replace(base, seed=3, steps=7, eva=replace(base.eva, nonparametric_weight=0.0))
-    assert default_directory(spelled, base) == Path("runs/maze-1-coin/weight-0/seed-3")
+    same_settings = replace(base, seed=3, steps=7, eva=replace(base.eva, nonparametric_weight=0.0))
+    assert default_directory(same_settings, base) == Path("runs/maze-1-coin/weight-0/seed-3")
     changed = replace(base, eva=EVAConfig(num_neighbours=3))
     name = default_directory(changed, base).parts[1]
-    assert name == f"maze-1-coin-{changed.variant_hash()}"
-    assert len(changed.variant_hash()) == 8
+    assert name == f"maze-1-coin-{changed.settings_hash()}"
+    assert len(changed.settings_hash()) == 8
     other = replace(base, learner=LearnerConfig(batch_size=32), network=NetworkConfig())
-    assert other.variant_hash() != changed.variant_hash()
+    assert other.settings_hash() != changed.settings_hash()
 
 
-def test_environments_without_a_preset_take_the_defaults() -> None:
+def test_environments_without_a_preset_use_the_defaults() -> None:
     config = for_environment("a/Game-v0")
     assert (config.name, config.environment.id) == ("a-Game-v0", "a/Game-v0")
 
 
-def test_unknown_preset_names_the_nearest() -> None:
+def test_unknown_preset_suggests_the_nearest() -> None:
     with pytest.raises(UserError, match=r"there is no preset .maze-1-coins.: did you mean .maze-1-coin.\?"):
         preset("maze-1-coins")
+
+
+def test_settings_hash_keeps_its_definition() -> None:
+    """The names of existing run directories contain it."""
+    settings = json.loads(Config().to_json())
+    del settings["name"], settings["seed"], settings["steps"], settings["eva"]["nonparametric_weight"]
+    settings["run"] = {name: settings["run"][name] for name in ("threads", "metrics_period_transitions")}
+    text = json.dumps(settings, sort_keys=True)
+    assert Config().settings_hash() == hashlib.sha256(text.encode()).hexdigest()[:8]

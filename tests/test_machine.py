@@ -1,4 +1,4 @@
-"""How much memory a process can still take, on a machine, in a container, in a scheduler's job."""
+"""Free memory on a machine, in a container and in a scheduler's job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VERSION_2 = ("memory.max", "memory.current", "memory.stat")
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
 
 
-def test_without_limits_it_is_what_the_machine_has(machine: Path) -> None:
+def test_without_limits_all_free_memory_counts(machine: Path) -> None:
     assert free(machine) == 8 * GIB
     write(machine / "proc" / "self" / "cgroup", "3:cpu,cpuacct:/job\n0::/job\n")
     assert free(machine) == 8 * GIB
@@ -46,13 +46,13 @@ def test_without_limits_it_is_what_the_machine_has(machine: Path) -> None:
     assert free(machine) == 8 * GIB
 
 
-def test_a_limit_above_what_is_free_changes_nothing(machine: Path) -> None:
+def test_limit_above_free_memory_has_no_effect(machine: Path) -> None:
     write(machine / "proc" / "self" / "cgroup", "0::/job\n")
     group(machine / "cgroup" / "job", VERSION_2, str(20 * GIB), GIB, 0)
     assert free(machine) == 8 * GIB
 
 
-def test_the_tightest_of_nested_groups_counts_and_cached_files_do_not(machine: Path) -> None:
+def test_smallest_limit_of_nested_groups_applies_without_cached_files(machine: Path) -> None:
     write(machine / "proc" / "self" / "cgroup", "0::/slurm/job/step\n")
     group(machine / "cgroup" / "slurm" / "job" / "step", VERSION_2, "max", GIB, 0)
     group(machine / "cgroup" / "slurm" / "job", VERSION_2, str(4 * GIB), 3 * GIB, 2 * GIB)
@@ -60,11 +60,11 @@ def test_the_tightest_of_nested_groups_counts_and_cached_files_do_not(machine: P
     assert free(machine) == 3 * GIB
 
 
-def test_version_1_has_a_tree_of_its_own(machine: Path) -> None:
+def test_limits_of_version_1_groups_apply(machine: Path) -> None:
     write(machine / "proc" / "self" / "cgroup", "4:memory:/docker/abc\n3:cpu:/\n")
     group(machine / "cgroup" / "memory" / "docker" / "abc", VERSION_1, str(2 * GIB), GIB, GIB // 2)
     assert free(machine) == 3 * GIB // 2
 
 
-def test_this_machine_has_some() -> None:
+def test_free_memory_of_this_machine_is_positive() -> None:
     assert 0 < free_memory() < 2**50

@@ -1,4 +1,4 @@
-"""The built wheel installs into an empty environment, and `eva --help` runs there without torch."""
+"""The wheel installs into an empty environment, where `eva --help` runs without torch."""
 
 from __future__ import annotations
 

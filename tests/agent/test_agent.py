@@ -126,12 +126,14 @@ def test_what_is_passed_from_part_to_part() -> None:
     _, planned_for, episode_starts = calls["plan"]
     assert planned_for is h
     assert not episode_starts.any()
-    _, stored, stored_actions, rewards, terminated, embeddings = calls["append"]
+    _, stored, stored_actions, rewards, terminated, embeddings, truncated, last_states = calls["append"]
     assert stored is observations
     assert stored_actions.tolist() == [1, 0]
     assert rewards.tolist() == [0.0, 1.0]
     assert not terminated.any()
     assert embeddings is h
+    assert not truncated.any()
+    assert np.array_equal(last_states(np.array([1]))[0], outcome.last_observations[[1]])
 
 
 @BOTH_SIZES

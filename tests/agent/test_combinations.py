@@ -43,9 +43,9 @@ def test_it_runs_and_resumes_to_the_bit(learner: str, trace: str | None) -> None
     whole, half, resumed = (Training(config) for _ in range(3))
     advance(whole, NUM_STEPS)
     advance(half, 45)
-    resumed.set_state(frozen(half.get_state()))
+    resumed.load_state_dict(frozen(half.state_dict()))
     advance(resumed, NUM_STEPS - 45)
-    assert same(frozen(resumed.get_state()), frozen(whole.get_state()))
+    assert same(frozen(resumed.state_dict()), frozen(whole.state_dict()))
 
     agent = resumed.agent
     metrics = agent.metrics()
@@ -95,4 +95,4 @@ def test_priorities_neither_guide_nor_hear_of_planning() -> None:
     without, with_eva = agents
     assert with_eva.metrics()["changed_share"] > 0.1
     assert same_learning(without.learner, with_eva.learner)
-    assert same(without.replay.priorities.get_state(), with_eva.replay.priorities.get_state())
+    assert same(without.replay.priorities.state_dict(), with_eva.replay.priorities.state_dict())

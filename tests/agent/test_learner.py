@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from eva.agent.exploration import LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork
-from eva.agent.optimisers import Adam
+from eva.agent.optimisers import OPTIMISERS, Adam
 from eva.types import Batch
 from tests.helpers.agents import same_learning
 from tests.helpers.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
@@ -45,11 +45,17 @@ class LearnerCase:
         target_period_updates: int = 100,
         double: bool = False,
         learning_rate: LinearSchedule = RATE,
+        optimiser: str = "adam",
+        epsilon: float = 1e-8,
+        max_gradient_norm: float | None = None,
     ) -> None:
         self.generator = generator
         self.double = double
+        network = LinearNetwork(torch.tensor(generator.standard_normal((3, 2))))
         self.learner = Learner(
-            LinearNetwork(torch.tensor(generator.standard_normal((3, 2)))),
+            network,
+            OPTIMISERS[optimiser](network.named_parameters(), epsilon),
+            max_gradient_norm=max_gradient_norm,
             learning_rate=learning_rate,
             error=error,
             target_period_updates=target_period_updates,
@@ -175,7 +181,7 @@ def test_updates_are_steps_of_adam(error: str, weighted: bool, generator: np.ran
         np.testing.assert_allclose(case.learner.network.weight.tolist(), weight, rtol=1e-10, atol=1e-10)
 
 
-def test_adam_is_torchs_to_the_bit() -> None:
+def test_adam_is_bit_identical_to_torch() -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = [(4, 3, 2, 2), (4,), (1,)]
     ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
@@ -191,8 +197,57 @@ def test_adam_is_torchs_to_the_bit() -> None:
         optimisers[1].param_groups[0]["lr"] = rate
         optimisers[1].step()
         assert all(map(torch.equal, ours, theirs))
-    optimisers[0].forget_gradients()
+    optimisers[0].zero_grad()
     assert all(parameter.grad is None for parameter in ours)
+
+
+@settings(max_examples=25)
+@given(generator=generators, epsilon=st.sampled_from([1e-8, 1e-2]))
+def test_rmsprop_is_centred_with_dqns_decay(generator: np.random.Generator, epsilon: float) -> None:
+    case = LearnerCase(generator, optimiser="rmsprop", epsilon=epsilon)
+    parameter = case.learner.network.weight
+    expected, square, mean = parameter.detach().clone(), torch.zeros(3, 2), torch.zeros(3, 2)
+    for _ in range(3):
+        case.learner.update(case.batch(4))
+        gradient = parameter.grad
+        square = 0.95 * square + 0.05 * gradient**2
+        mean = 0.95 * mean + 0.05 * gradient
+        expected = expected - 0.01 * gradient / ((square - mean**2).sqrt() + epsilon)
+        torch.testing.assert_close(parameter.detach(), expected)
+
+
+def test_adam_adds_its_epsilon_to_the_denominator() -> None:
+    parameters = [nn.Parameter(torch.ones(3)) for _ in range(2)]
+    ours, theirs = Adam([("w", parameters[0])], 0.5), torch.optim.Adam([parameters[1]], 0.1, eps=0.5, fused=True)
+    for parameter in parameters:
+        parameter.grad = torch.tensor([1.0, -2.0, 0.1])
+    ours.step(0.1)
+    theirs.step()
+    assert torch.equal(*parameters)
+
+
+@pytest.mark.parametrize("optimiser", list(OPTIMISERS))
+def test_restored_optimisers_continue_bit_identically(optimiser: str) -> None:
+    first, second = (LearnerCase(np.random.default_rng(seed), optimiser=optimiser) for seed in (0, 1))
+    for _ in range(3):
+        first.learner.update(first.batch(4))
+    second.learner.load_state_dict(first.learner.state_dict())
+    for batch in [first.batch(4) for _ in range(3)]:
+        first.learner.update(batch)
+        second.learner.update(batch)
+    assert same_learning(first.learner, second.learner)
+
+
+@given(generator=generators, limit=st.floats(0.01, 10))
+def test_large_gradients_are_scaled_to_the_maximal_norm(generator: np.random.Generator, limit: float) -> None:
+    seed = int(generator.integers(2**31))
+    free, limited = (LearnerCase(np.random.default_rng(seed), max_gradient_norm=norm) for norm in (None, limit))
+    batch = free.batch(4)
+    for case in (free, limited):
+        case.learner.update(batch)
+    gradient, clipped = free.learner.network.weight.grad, limited.learner.network.weight.grad
+    scale = min(1.0, limit / float(gradient.norm()))
+    torch.testing.assert_close(clipped, gradient * scale, rtol=1e-4, atol=1e-9)
 
 
 def test_the_learning_rate_decays_by_updates() -> None:
@@ -220,7 +275,14 @@ def test_the_target_network_is_copied_after_every_period(period: int) -> None:
 
 def test_at_first_the_target_network_is_a_copy() -> None:
     network = LinearNetwork(torch.ones(3, 2, dtype=torch.float64))
-    learner = Learner(network, learning_rate=RATE, error="squared", target_period_updates=2, double=False)
+    learner = Learner(
+        network,
+        Adam(network.named_parameters()),
+        learning_rate=RATE,
+        error="squared",
+        target_period_updates=2,
+        double=False,
+    )
     assert learner.network is network
     assert torch.equal(learner.target_network.weight, network.weight)
     assert learner.target_network.weight.data_ptr() != network.weight.data_ptr()
@@ -269,4 +331,11 @@ def image_learner(double: bool) -> Learner:
         white=255,
         generator=np.random.default_rng(1),
     )
-    return Learner(network, learning_rate=RATE, error="huber", target_period_updates=2, double=double)
+    return Learner(
+        network,
+        Adam(network.named_parameters()),
+        learning_rate=RATE,
+        error="huber",
+        target_period_updates=2,
+        double=double,
+    )

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-import eva.variants
+import eva.build
+from eva.agent.adjuster import NonparametricWeight
 from eva.agent.exploration import LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import trajectory_centric_planning
@@ -63,13 +64,13 @@ def test_actions_not_taken_keep_q_theta_to_the_bit(name: str, function: str, mon
     """Eq. 4: off the trajectory, Q_NP(s_t, a) is Q_theta(s_t, a); from the trace into the value buffer."""
     given: list[tuple[Trajectories, np.ndarray]] = []
     kept: list[torch.Tensor] = []
-    trace = getattr(eva.variants, function)
+    trace = getattr(eva.build, function)
 
     def watched(trajectories: Trajectories, q_theta: np.ndarray) -> np.ndarray:
         given.append((trajectories, q_theta.copy()))
         return trace(trajectories, q_theta)
 
-    monkeypatch.setattr(eva.variants, function, watched)
+    monkeypatch.setattr(eva.build, function, watched)
     agent, environment = built(tiny(2, eva={"trace": name}))
     watch_entries(agent, lambda _, keys, q_np, slots: kept.append(q_np.copy()))
     run(agent, environment, 60)
@@ -275,7 +276,7 @@ def test_the_annealed_weight_ends_in_dqn() -> None:
     assert agent.weight == 0.0
 
     num_rounds = len(planned)
-    twin.nonparametric_weight = LinearSchedule(0.0, 0.0)
+    twin.nonparametric_weight = NonparametricWeight(LinearSchedule(0.0, 0.0))
     twin.adjuster = Poisoned()  # type: ignore[assignment]
     for _ in range(30):
         next(steps)

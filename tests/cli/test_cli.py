@@ -1,9 +1,10 @@
-"""The command line: what it writes, and one sentence with exit code 2 for everything that is wrong."""
+"""The command line: its output, and one sentence with exit code 2 for every user error."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,28 +13,15 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import eva
-from eva.cli.main import WAITING, main
+from eva.cli.main import COMMANDS, WAITING, main
 from eva.config import Config
 from eva.runs.record.columns import EPISODE_COLUMNS, METRICS
+from tests.helpers.commands import refused
 
 TINY = ["train", "smoke", "--steps", "300"]
 
 
 pytestmark = pytest.mark.usefixtures("_in_empty_directory")
-
-
-def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that must be refused; returns its sentence."""
-    before = sorted(Path().rglob("*"))
-    assert main(argv) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("eva: ")
-    assert err.endswith((".\n", "?\n"))
-    assert err.count("\n") == 1, "one sentence on one line"
-    assert "Traceback" not in err
-    assert sorted(Path().rglob("*")) == before, "nothing half written"
-    return err
 
 
 def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,11 +38,13 @@ def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> Non
     assert all(list(line) == list(METRICS) for line in lines)
     timings = [json.loads(line) for line in (run / "timing.jsonl").read_text().splitlines()]
     assert [sorted(timing) for timing in timings] == [["seconds", "step", "steps_per_second"]] * 3
-    assert json.loads((run / "status.json").read_text()) == {"state": "finished", "step": 300, "steps": 300}
+    status = json.loads((run / "status.json").read_text())
+    assert status.pop("largest_abs_q") > 0
+    assert status == {"state": "finished", "step": 300, "steps": 300}
     assert "is finished: 300 transitions" in capsys.readouterr().err
 
 
-def test_provenance_tells_where_numbers_come_from_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_records_the_run_but_no_environment_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVA_TEST_SECRET", "hunter2-hunter2")
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/eva", *TINY])
     assert main([*TINY, "--out", "run"]) == 0
@@ -67,33 +57,33 @@ def test_provenance_tells_where_numbers_come_from_and_no_secrets(monkeypatch: py
     assert not any(value and value in text for name, value in os.environ.items() if "TOKEN" in name or "KEY" in name)
 
 
-def test_config_json_is_a_valid_config(capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_from_config_json_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--eva.num-neighbours", "3", "--out", "first"]) == 0
     assert main(["train", "--config", "first/config.json", "--out", "second"]) == 0
     for name in ("config.json", "episodes.csv", "metrics.jsonl", "policy.safetensors"):
         assert Path("first", name).read_bytes() == Path("second", name).read_bytes()
 
 
-def test_threads_are_told_to_wait_unless_the_user_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
-    for said, expected in ((None, WAITING["GOMP_SPINCOUNT"]), ("7", "7")):
+def test_spin_count_is_set_unless_the_user_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, expected in ((None, WAITING["GOMP_SPINCOUNT"]), ("7", "7")):
         monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-        if said is not None:
-            monkeypatch.setenv("GOMP_SPINCOUNT", said)
+        if given is not None:
+            monkeypatch.setenv("GOMP_SPINCOUNT", given)
         assert main(["--version"]) == 0
         assert os.environ["GOMP_SPINCOUNT"] == expected
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"eva {eva.__version__}\n"
 
 
-def test_a_preset_and_a_file_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preset_and_a_config_file_together_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     Path("config.json").write_text(Config().to_json())
     assert "give one of them" in refused(["train", "smoke", "--config", "config.json"], capsys)
 
 
-def test_flags_are_checked_against_the_configuration_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_are_checked_together_with_the_start_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[tuple[int, ...]] = []
     sizes = {"channels": "4", "filter-sizes": "2", "strides": "1"}
     three = [word for name, size in sizes.items() for word in (f"--network.{name}", size, size, size)]
@@ -105,14 +95,14 @@ def test_flags_are_checked_against_the_configuration_they_change(monkeypatch: py
     assert trained == [(8, 8, 8)]
 
 
-def test_a_diverging_run_stops_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_diverging_run_stops_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--learner.learning-rate", "1e30", "--run.metrics-period-transitions", "1000", "--out", "run"]
     assert main(["train", "smoke", *flags]) == 2
     assert "the run diverged at" in capsys.readouterr().err
     assert list(Path("run/checkpoints").glob("diverged-step-*"))
 
 
-def test_modules_beside_the_command_are_found(tmp_path: Path) -> None:
+def test_modules_in_the_working_directory_are_found(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text(
         "import gymnasium\n"
         "gymnasium.register('Beside-v0', 'gymnasium.envs.classic_control.cartpole:CartPoleEnv', max_episode_steps=9)\n"
@@ -123,7 +113,7 @@ def test_modules_beside_the_command_are_found(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
     assert main([*TINY, "--out", "run"]) == 0
@@ -133,7 +123,7 @@ def test_a_finished_run_is_left_alone(capsys: pytest.CaptureFixture[str]) -> Non
     }
 
 
-def test_provenance_tells_who_went_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_provenance_records_every_continuation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     first = json.loads(Path("run/provenance.json").read_text())
     for steps in (400, 500):
@@ -145,7 +135,7 @@ def test_provenance_tells_who_went_on(capsys: pytest.CaptureFixture[str]) -> Non
     assert set(first) < set(continued[0])
 
 
-def test_other_fields_hash_into_the_directory() -> None:
+def test_changed_settings_hash_into_the_directory_name() -> None:
     assert main([*TINY, "--eva.trace", "n-step"]) == 0
     (directory,) = Path("runs").iterdir()
     name, _, digits = directory.name.rpartition("-")
@@ -154,11 +144,9 @@ def test_other_fields_hash_into_the_directory() -> None:
     assert int(digits, 16) >= 0
 
 
-@pytest.mark.parametrize("variant", [["--eva.trace", "n-step"], ["--run.threads", "0"]])
-def test_the_configuration_of_a_variant_finds_the_variants_run(
-    variant: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*TINY, *variant]) == 0
+@pytest.mark.parametrize("flags", [["--eva.trace", "n-step"], ["--run.threads", "0"]])
+def test_the_config_file_of_a_run_finds_its_directory(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, *flags]) == 0
     (config,) = Path("runs").glob("smoke-*/weight-0.4/seed-0/config.json")
     capsys.readouterr()
     assert main(["train", "--config", str(config)]) == 0
@@ -179,22 +167,22 @@ def test_train_any_gymnasium_environment(flag: str) -> None:
     [
         (["smok"], "there is no preset 'smok': did you mean 'smoke'?"),
         (["smoke", "--eva.num-neighbors", "3"], "no option --eva.num-neighbors: did you mean '--eva.num-neighbours'?"),
-        (["smoke", "--weight", "1.3"], "eva.nonparametric_weight is 1.3, but must be a number between 0 and 1."),
+        (["smoke", "--weight", "1.3"], "--weight is 1.3, but must be a number between 0 and 1."),
         (["smoke", "--seed", "x"], "--seed is 'x', but must be a whole number of at least 0."),
         (
             ["smoke", "--eva.num_neighbours", "x"],
             "--eva.num-neighbours is 'x', but must be a whole number of at least 1.",
         ),
-        (["smoke", "--weight=x"], "--weight is 'x', but must be a number."),
+        (["smoke", "--weight=x"], "--weight is 'x', but must be a number between 0 and 1."),
         (["smoke", "--device", "tpu"], "--device is 'tpu', but must be one of 'auto', 'cpu', 'cuda'."),
         (["smoke", "--network.channels", "8", "x"], "is '8 x', but must be a list of whole numbers of at least 1."),
-        (["smoke", "--seed", "-1"], "seed is -1"),
+        (["smoke", "--seed", "-1"], "--seed is -1, but must be a whole number of at least 0."),
         (["smoke", "--steps"], "--steps must be followed by a whole number of at least 1."),
         (["smoke", "--eva.trace", "tpc"], "--eva.trace is 'tpc', but must be one of 'tcp', 'n-step', 'kbrl'."),
-        (["smoke", "extra"], "one word too many: there is 'extra'"),
-        (["smoke", "--seed", "1", "1"], "one word too many: there is '1'"),
-        (["smoke", "--restart", "yes"], "--restart takes no value, but there is 'yes'"),
-        (["smoke", "--run.stop_when_diverged=False"], "--run.stop-when-diverged takes no value, but there is 'False'"),
+        (["smoke", "extra"], "unexpected argument 'extra'"),
+        (["smoke", "--seed", "1", "1"], "unexpected argument '1'"),
+        (["smoke", "--restart", "yes"], "--restart takes no value, but got 'yes'"),
+        (["smoke", "--run.stop_when_diverged=False"], "--run.stop-when-diverged takes no value, but got 'False'"),
         (["smoke", "--maze.num-coins", "59"], "between 1 and 58 coins"),
         (["smoke", "--maze.layout", "maps/none.txt"], "none.txt"),
         (["smoke", "--env", "CartPol-v1"], "did you mean 'CartPole-v1'?"),
@@ -216,19 +204,17 @@ def test_bad_input_is_one_sentence(arguments: list[str], expected: str, capsys: 
     assert expected in refused(["train", *arguments], capsys)
 
 
-def test_cuda_is_refused_where_there_is_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cuda_without_a_gpu_is_rejected(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert "choose --device cpu or auto" in refused([*TINY, "--device", "cuda"], capsys)
 
 
-def test_a_map_without_free_cells_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_map_without_free_cells_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     Path("walls.txt").write_text("###\n###\n")
     assert "at least one free cell" in refused([*TINY, "--maze.layout", "walls.txt"], capsys)
 
 
-def test_a_map_is_kept_with_the_run() -> None:
+def test_the_map_is_saved_with_the_run() -> None:
     Path("room.txt").write_text("....\n.#..\n....\n")
     assert main([*TINY, "--maze.layout", "room.txt", "--out", "run"]) == 0
     Path("room.txt").unlink()
@@ -237,7 +223,7 @@ def test_a_map_is_kept_with_the_run() -> None:
     assert Path("run/episodes.csv").read_bytes() == Path("again/episodes.csv").read_bytes()
 
 
-def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_directories_with_other_content_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     capsys.readouterr()
     assert "holds another run (seed is 0 there, 1 here)" in refused([*TINY, "--seed", "1", "--out", "run"], capsys)
@@ -247,7 +233,7 @@ def test_directories_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "cat.jpg is a file" in refused([*TINY, "--out", "photos/cat.jpg"], capsys)
 
 
-def test_a_directory_serves_one_process_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_directory_is_locked_while_a_process_trains_in_it(capsys: pytest.CaptureFixture[str]) -> None:
     hold = "f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
     code = f"import fcntl, time; {hold}"
     Path("run").mkdir()
@@ -290,9 +276,39 @@ def test_presets_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--eva.num-neighbours" in capsys.readouterr().out
 
 
+def test_help_shows_the_defaults_of_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "smoke", "--help"])
+    assert "(default: 1000)" in capsys.readouterr().out
+
+
+def test_help_and_presets_cite_no_ledger_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets"]) == 0
+    for command in COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+    assert re.findall(r"\bP\d+\b", capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["evaluate"], "RUN is missing: see eva evaluate --help."),
+        (["evaluate", "run", "--weights", "a"], "--weights is 'a', but must be a list of numbers."),
+        (["inspect", "run", "--no-open", "yes"], "--no-open takes no value, but got 'yes'"),
+        (["inspect", "run", "--no-open", "--sed", "1"], "there is no option --sed: did you mean '--seed'?"),
+        (["presets", "x"], "unexpected argument 'x'"),
+        (["train", "--preset", "smoke"], "there is no option --preset"),
+    ],
+)
+def test_bad_arguments_of_other_commands(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert expected in refused(arguments, capsys)
+
+
 def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'train'?" in refused(["trian"], capsys)
-    assert "takes no arguments" in refused(["presets", "x"], capsys)
 
 
 def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,12 +322,12 @@ def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path(page).with_name("report.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_report_without_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_without_runs_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'nowhere' is not a directory" in refused(["report", "nowhere"], capsys)
     assert "give at least one run directory" in refused(["report"], capsys)
 
 
-def test_environments_must_tell_their_state_plainly(
+def test_environment_state_must_be_arrays_and_plain_data(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eva.envs.maze.VectorCoinMaze.get_state", lambda _: {"place": (1, 2)})
@@ -319,7 +335,7 @@ def test_environments_must_tell_their_state_plainly(
     assert "let the environment's get_state return arrays and plain data." in capsys.readouterr().err
 
 
-def test_interruption_exits_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyboard_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

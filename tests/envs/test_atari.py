@@ -1,4 +1,4 @@
-"""Atari games: frames are Gymnasium's to the byte, the protocol is the paper's, and a state says all."""
+"""Atari games: frames equal Gymnasium's, the protocol is the paper's, and a restored state continues identically."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def drawn_actions(games: VectorAtari, num_steps: int, seed: int = 0) -> Any:
 
 
 def played(games: VectorAtari, actions: Any) -> list[bytes]:
-    """All that these actions bring about."""
+    """Return the bytes of all step outcomes of these actions."""
     outcomes = [games.step(each) for each in actions]
     return [b"".join(getattr(outcome, name).tobytes() for name in FIELDS) for outcome in outcomes]
 
@@ -61,7 +61,7 @@ def through_a_checkpoint(state: State) -> State:
     ],
 )
 def test_frames_are_gymnasiums(game: str, options: dict[str, Any], theirs: dict[str, Any]) -> None:
-    """For the same seed and actions, no-ops included, also after an episode's end and after one that is given up."""
+    """For the same seed and actions, including no-ops, after an episode ends and after a reset within one."""
     generator = np.random.default_rng(1)
     reference, ours = gymnasiums(game, **theirs), AtariGame(game, 7, **options)
     assert ours.num_actions == reference.action_space.n
@@ -72,7 +72,7 @@ def test_frames_are_gymnasiums(game: str, options: dict[str, Any], theirs: dict[
         action = int(generator.integers(ours.num_actions))
         observation, reward, terminated, *_ = reference.step(action)
         assert ours.step(action) == (reward, terminated, False)
-        if terminated or t == 30:  # what an episode's very last frame shows is of no consequence
+        if terminated or t == 30:  # no value depends on the last frame of an episode
             ours.begin()
             observation, _ = reference.reset()
             num_ends += terminated
@@ -101,7 +101,7 @@ def test_every_game_shows_gymnasiums_frames_and_can_be_saved(game: str) -> None:
 # --- The protocol -------------------------------------------------------------------------------------------------
 
 
-def test_observations_are_stacks_that_move_on_by_one_frame() -> None:
+def test_observation_stack_shifts_by_one_frame() -> None:
     games = vector("breakout")
     assert games.spec.observation_shape == (4, 84, 84)
     assert games.spec.observation_dtype == np.uint8
@@ -122,7 +122,7 @@ def test_observations_are_stacks_that_move_on_by_one_frame() -> None:
     assert num_ends > 0
 
 
-def test_environments_are_single_games_side_by_side() -> None:
+def test_vector_of_games_matches_single_games() -> None:
     together, singles = vector("pong", 2, seed=3), [vector("pong", 1, seed=seed) for seed in (3, 4)]
     actions = drawn_actions(together, 60)
     first = together.reset()
@@ -136,7 +136,7 @@ def test_environments_are_single_games_side_by_side() -> None:
             )
 
 
-def test_arrays_are_the_callers_to_keep() -> None:
+def test_changing_returned_arrays_does_not_change_the_games() -> None:
     games, twins = vector("pong", 1), vector("pong", 1)
     games.reset()[:] = 7
     twins.reset()
@@ -146,7 +146,7 @@ def test_arrays_are_the_callers_to_keep() -> None:
         outcome.observations[:] = 7
 
 
-def test_an_episode_is_truncated_after_so_many_frames_no_ops_included() -> None:
+def test_episode_is_truncated_at_max_frames_including_no_ops() -> None:
     games = vector("pong", 1, max_episode_frames=50, max_noop_frames=0)
     games.reset()
     lengths, length = [], 0
@@ -157,7 +157,7 @@ def test_an_episode_is_truncated_after_so_many_frames_no_ops_included() -> None:
         if outcome.truncated[0]:
             lengths.append(length)
             length = 0
-            assert (outcome.last_observations[0, :3] > 0).any()  # where the episode came to: it is bootstrapped from
+            assert (outcome.last_observations[0, :3] > 0).any()  # the true last observation, used for bootstrapping
             assert (outcome.observations[0, :3] == 0).all()
     assert lengths == [13, 13, 13]  # of 4 frames: the step that reaches frame 50 is the last
     late = vector("pong", 1, max_episode_frames=50, max_noop_frames=30, seed=1)
@@ -189,7 +189,7 @@ class Watched:
 
 
 def executed(actions: list[int], probability: float) -> list[int]:
-    """What the emulator is told at each frame of these steps."""
+    """Return the action that the emulator executes at each frame of these steps."""
     game = AtariGame("pong", 0, repeat_action_probability=probability, max_noop_frames=0)
     game.begin()
     game._ale = watched = Watched(game._ale)  # type: ignore[assignment]
@@ -199,7 +199,7 @@ def executed(actions: list[int], probability: float) -> list[int]:
 
 
 def test_actions_are_repeated_with_a_probability() -> None:
-    """P64, "sticky actions": at each frame, the action of the frame before with this probability."""
+    """Sticky actions: each frame repeats the previous frame's action with this probability (P64)."""
     asked = [1 + t % 3 for t in range(250)]
     assert executed(asked[:10], 0.0) == [action for action in asked[:10] for _ in range(4)]
     assert executed(asked[:10], 1.0) == [0] * 40
@@ -227,7 +227,7 @@ pickle.dump([b"".join(array.tobytes() for array in outcome) for outcome in outco
 
 
 def continued(games: VectorAtari) -> tuple[State, Any, list[bytes]]:
-    """A state within an episode, the actions that follow it across the episode's end, and what they bring about."""
+    """A state within an episode, the actions that follow it across the episode's end, and their outcomes."""
     actions = drawn_actions(games, 260)
     games.reset()
     played(games, actions[:60])
@@ -238,7 +238,7 @@ def continued(games: VectorAtari) -> tuple[State, Any, list[bytes]]:
     return state, actions[60:], expected
 
 
-def test_a_state_says_all() -> None:
+def test_restored_state_continues_identically() -> None:
     """Restored in the same game, in another, and in another process. Qbert does not redraw all of its screen."""
     games = vector("qbert", 1, max_episode_frames=600)
     state, actions, expected = continued(games)
@@ -252,14 +252,14 @@ def test_a_state_says_all() -> None:
     assert pickle.loads(there.stdout) == expected
 
 
-def test_a_state_says_all_of_repeated_actions_and_of_every_game() -> None:
+def test_restored_state_includes_repeated_actions_and_all_games() -> None:
     games, others = (vector("breakout", seed=seed, repeat_action_probability=0.25) for seed in (0, 50))
     state, actions, expected = continued(games)
     others.set_state(state)
     assert played(others, actions) == expected
 
 
-def test_a_state_from_elsewhere_is_noticed() -> None:
+def test_state_that_does_not_replay_raises() -> None:
     games = vector("pong", 1)
     games.reset()
     state = games.get_state()
@@ -280,11 +280,11 @@ def test_games_and_sets() -> None:
 
 
 @pytest.mark.parametrize("word", ["ms_pacman", "ms-pacman", "MsPacman", "Ms. Pacman", "MS PACMAN"])
-def test_games_may_be_spelled_in_many_ways(word: str) -> None:
+def test_game_names_accept_any_spelling(word: str) -> None:
     assert game_name(word) == "ms_pacman"
 
 
-def test_games_that_do_not_exist() -> None:
+def test_unknown_games_raise() -> None:
     with pytest.raises(UserError, match=r"there is no Atari game 'brekout': did you mean 'breakout'\?"):
         game_name("brekout")
     with pytest.raises(UserError, match="there is no Atari game 'pong2'"):

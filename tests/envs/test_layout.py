@@ -20,7 +20,7 @@ def test_named_layouts_have_the_papers_state_counts(name, num_coins, count):
     assert math.perm(len(load_layout(name).positions), 1 + num_coins) == count
 
 
-def test_the_paper_layout_is_the_one_of_the_ledger():
+def test_paper_layout_has_two_pillars_and_59_cells():
     pillars = "..#.......#.."
     layout = load_layout("paper")
     assert layout.rows == ("." * 13, pillars, pillars, pillars, "." * 13)
@@ -30,7 +30,7 @@ def test_the_paper_layout_is_the_one_of_the_ledger():
     assert (~layout.walls[1:-1, 1:-1]).sum() == 59
 
 
-def test_a_layout_is_found_by_name_in_a_file_or_spelled_out(tmp_path):
+def test_layout_loads_from_name_file_or_text(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text(LAYOUTS["paper"])
     paper = load_layout("paper")
@@ -62,13 +62,13 @@ def test_cells_and_successors_agree_with_the_map(text):
         (".#.\n.#.\n", "Connect all free cells"),
     ],
 )
-def test_a_bad_map_is_refused_with_advice(text, advice):
+def test_invalid_map_raises(text, advice):
     with pytest.raises(UserError, match=advice) as caught:
         load_layout(text)
     assert str(caught.value).endswith(".")
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(tmp_path):
+def test_unknown_layout_raises_with_nearest_name(tmp_path):
     with pytest.raises(UserError, match="did you mean 'paper'"):
         load_layout("papper")
     for absent in ("zzzzzz", str(tmp_path), "z" * 5000, "z\0"):
@@ -76,7 +76,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(tmp_path):
             load_layout(absent)
 
 
-def test_a_binary_file_is_refused_with_advice(tmp_path):
+def test_binary_file_raises(tmp_path):
     path = tmp_path / "map.bin"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="Use only '#'"):
@@ -84,7 +84,7 @@ def test_a_binary_file_is_refused_with_advice(tmp_path):
 
 
 @pytest.mark.parametrize("cell", [(-1, 0), (0, -1), (2, 0), (0, 3), (0, 1)])
-def test_cell_at_refuses_walls_and_the_outside(cell):
+def test_cell_at_raises_for_walls_and_outside(cell):
     with pytest.raises(UserError, match="Choose a free cell of the 2 x 3 maze"):
         load_layout(".#.\n...\n").cell_at(*cell)
 
@@ -96,7 +96,7 @@ def test_optimal_return_by_hand_in_a_corridor():
 
 
 @pytest.mark.parametrize("text", TINY_MAPS)
-def test_optimal_return_equals_a_search_of_the_full_state_space(text):
+def test_optimal_return_matches_search_of_full_state_space(text):
     layout = load_layout(text)
     for num_coins in range(1, min(len(layout.positions), 5)):
         expected = mean_optimal_return(list(layout.rows), num_coins)
@@ -111,13 +111,13 @@ def test_optimal_return_of_the_published_mazes():
     assert optimal_return(load_layout("paper"), 4) == pytest.approx(3.8297939891171)  # many chunks of coin sets
 
 
-def test_optimal_return_gives_up_on_a_maze_too_large_to_enumerate():
+def test_optimal_return_is_none_for_large_mazes():
     assert optimal_return(load_layout("paper"), 5) is None
     assert optimal_return(load_layout("\n".join(["." * 60] * 60)), 1) is None
 
 
 @pytest.mark.parametrize("text", TINY_MAPS)
-def test_random_return_is_the_expected_one(text):
+def test_random_return_matches_exact_expectation(text):
     layout = load_layout(text)
     for num_coins in range(1, min(len(layout.positions), 4)):
         expected = mean_random_return(list(layout.rows), num_coins, 12)
@@ -133,16 +133,16 @@ def test_random_return_of_the_published_mazes():
 
 
 @pytest.mark.parametrize("num_coins", [-1, 0, 3])
-def test_optimal_return_refuses_a_number_of_coins_that_does_not_fit(num_coins):
+def test_optimal_return_raises_for_invalid_number_of_coins(num_coins):
     with pytest.raises(UserError, match="between 1 and 2 coins"):
         optimal_return(load_layout("...\n"), num_coins)
 
 
-def test_layouts_are_values():
+def test_equal_layouts_have_equal_hashes():
     assert hash(load_layout("open")) == hash(MazeLayout(("." * 13,) * 5))
     assert np.array_equal(load_layout("open").pixels, MazeLayout(("." * 13,) * 5).pixels)
 
 
-def test_layouts_need_neither_gymnasium_nor_torch():
+def test_layouts_import_neither_gymnasium_nor_torch():
     program = "import sys, eva.envs.maze_layout; sys.exit(bool({'torch', 'gymnasium'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -17,7 +17,7 @@ from eva.ids import MAZE_ID
 from eva.types import StepOutcome
 from tests.helpers.reference.maze import ReferenceMaze
 
-GOLDEN = json.loads((Path(__file__).parent / "data" / "pycolab_golden.json").read_text())["episodes"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "pycolab_golden.json").read_text())["episodes"]
 
 
 def vector_at(layout: MazeLayout, agent, coins, num_environments: int = 1) -> VectorCoinMaze:
@@ -79,7 +79,7 @@ def test_golden_episodes_of_pycolab_replay_exactly(episode):
 
 @settings(max_examples=60, deadline=None)
 @given(layout=layouts(), num_environments=st.integers(1, 4), seed=st.integers(0, 2**32), data=st.data())
-def test_the_vector_form_equals_mazes_stepped_one_by_one(layout, num_environments, seed, data):
+def test_vector_maze_matches_reference_mazes(layout, num_environments, seed, data):
     num_coins = data.draw(st.integers(1, min(3, len(layout.positions) - 1)))
     limit = data.draw(st.integers(1, 12))
     mazes = VectorCoinMaze(num_environments, layout, num_coins, np.random.default_rng(seed), limit)
@@ -117,7 +117,7 @@ def test_the_single_form_equals_the_plain_maze(layout, seed, data):
         assert observation.tolist() == plain.observation()
         if rest[1] or rest[2]:
             return
-    raise AssertionError("the episode went on beyond its limit")
+    raise AssertionError("the episode did not end at its limit")
 
 
 def test_start_states_are_distinct_and_uniform():
@@ -143,7 +143,7 @@ def test_an_episode_is_truncated_at_500_steps():
     assert mazes.get_state()["steps"] == 0
 
 
-def test_the_last_coin_on_the_last_step_terminates():
+def test_last_coin_on_last_step_terminates():
     single = CoinMaze("...\n", 1, max_episode_steps=2)
     single.reset(options={"agent": (0, 0), "coins": [(0, 2)]})
     assert single.step(1)[1:4] == (-0.01, False, False)
@@ -160,7 +160,7 @@ def test_observations_show_the_papers_colours():
     assert observation[1, 2].tolist() == [0, 0, 0]
 
 
-def test_returned_arrays_are_the_callers_to_keep():
+def test_changing_returned_arrays_does_not_change_the_mazes():
     scribbled, clean = (VectorCoinMaze(3, "paper", 2, np.random.default_rng(1), 9) for _ in range(2))
     scribbled.reset()[:] = 7
     clean.reset()
@@ -210,14 +210,14 @@ def test_gymnasium_accepts_the_environment():
     assert gymnasium.spec(MAZE_ID).max_episode_steps is None
 
 
-def test_seeds_decide_the_start():
+def test_same_seed_gives_same_start():
     first, second = CoinMaze(), CoinMaze()
     starts = [[maze.reset(seed=5)[0], maze.reset()[0]] for maze in (first, second)]
     np.testing.assert_array_equal(starts[0], starts[1])
     assert (starts[0][0] != starts[0][1]).any()
 
 
-def test_a_step_needs_a_running_episode():
+def test_step_without_running_episode_raises():
     single = CoinMaze("..\n", 1)
     with pytest.raises(gymnasium.error.ResetNeeded):
         single.step(0)
@@ -247,7 +247,7 @@ def test_rendering_enlarges_the_observation():
         ({"render_mode": "human"}, "rgb_array"),
     ],
 )
-def test_bad_arguments_are_refused_with_advice(arguments, advice):
+def test_invalid_arguments_raise(arguments, advice):
     with pytest.raises(UserError, match=advice):
         CoinMaze(**arguments)
 
@@ -264,6 +264,6 @@ def test_bad_arguments_are_refused_with_advice(arguments, advice):
         ({"agent": (0, 0), "coins": [(0, 1), (0, 0)]}, "distinct"),
     ],
 )
-def test_bad_starts_are_refused_with_advice(options, advice):
+def test_invalid_start_states_raise(options, advice):
     with pytest.raises(UserError, match=advice):
         CoinMaze(num_coins=2).reset(options=options)

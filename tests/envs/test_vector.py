@@ -42,7 +42,7 @@ class Scripted(gymnasium.Env[Any, Any]):
         return self._show(), 10.0 * self.episode + self.steps, letter in "TB", letter in "|B", {}
 
     def _show(self) -> np.ndarray:
-        self.buffer[:] = self.episode, self.steps  # always the same memory: whoever keeps it without a copy notices
+        self.buffer[:] = self.episode, self.steps  # always the same array: a caller that keeps it without a copy fails
         return self.buffer
 
 
@@ -55,7 +55,7 @@ def zeros(num: int) -> np.ndarray:
     return np.zeros(num, np.int64)
 
 
-def test_an_episodes_end_shows_the_next_ones_start_and_keeps_the_true_last_state() -> None:
+def test_episode_end_returns_next_start_and_true_last_observation() -> None:
     vector = vector_of(Scripted("..T"), Scripted(".|"))
     assert vector.reset().tolist() == [[0, 0], [0, 0]]
     outcomes = [vector.step(zeros(2)) for _ in range(4)]
@@ -76,7 +76,7 @@ def test_an_episodes_end_shows_the_next_ones_start_and_keeps_the_true_last_state
     assert [x.rewards.tolist() for x in outcomes] == [[1, 1], [2, 2], [3, 11], [11, 12]]  # none for a reset
 
 
-def test_a_termination_at_the_time_limit_is_a_termination() -> None:
+def test_termination_at_time_limit_is_not_truncation() -> None:
     vector = vector_of(Scripted("B"))
     vector.reset()
     outcome = vector.step(zeros(1))
@@ -84,7 +84,7 @@ def test_a_termination_at_the_time_limit_is_a_termination() -> None:
     assert outcome.truncated.tolist() == [False]
 
 
-def test_returned_arrays_are_the_callers_to_keep() -> None:
+def test_later_steps_do_not_change_returned_arrays() -> None:
     vector = vector_of(Scripted("...T"))
     first = vector.reset()
     outcomes = [vector.step(zeros(1)) for _ in range(3)]
@@ -94,7 +94,7 @@ def test_returned_arrays_are_the_callers_to_keep() -> None:
     assert outcomes[0].last_observations.tolist() == [[0, 1]]
 
 
-def test_actions_count_from_the_first_of_the_space() -> None:
+def test_actions_are_offset_by_the_start_of_the_space() -> None:
     offset, plain = Scripted("." * 9, Discrete(3, start=5)), Scripted("." * 9, Discrete(3, start=5))
     vector = vector_of(offset, plain)
     vector.reset()
@@ -113,7 +113,7 @@ def test_each_environment_is_seeded_once() -> None:
     assert [environment.seeds for environment in environments] == [[3, None], [8, None]]
 
 
-def test_seeds_decide_what_happens() -> None:
+def test_same_seeds_give_same_observations() -> None:
     def episode(seeds: list[int]) -> list[list[float]]:
         vector = GymnasiumVector(lambda: make_gymnasium("CartPole-v1"), seeds)
         shown = [vector.reset()] + [vector.step(np.ones(2, np.int64)).observations for _ in range(25)]
@@ -143,19 +143,19 @@ def test_spec_describes_the_environments() -> None:
         ({"observation_space": Box(0, 1, (0,), np.float32)}, "EVA needs an image or a vector"),
     ],
 )
-def test_other_spaces_are_refused_with_advice(spaces: dict[str, Space], advice: str) -> None:
+def test_unsupported_spaces_raise(spaces: dict[str, Space], advice: str) -> None:
     with pytest.raises(UserError, match=advice):
         vector_of(Scripted(**spaces))
 
 
-def test_observations_are_what_the_space_says() -> None:
+def test_observation_of_wrong_shape_raises() -> None:
     liar = Scripted(observation_space=Box(0, 1, (5,), np.float32))
-    with pytest.raises(UserError, match=r"shape \(2,\) is not what the observation space says, \(5,\)"):
+    with pytest.raises(UserError, match=r"shape \(2,\) differs from that of the observation space, \(5,\)"):
         vector_of(liar).reset()
 
 
 class Careless(Scripted):
-    """Whose second step goes wrong, in a way of one's choice."""
+    """An environment whose second step has the given mistake."""
 
     def __init__(self, mistake: str) -> None:
         super().__init__("...T")
@@ -164,7 +164,7 @@ class Careless(Scripted):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, *rest = super().step(action)
         if self.steps < 2:
-            return observation, np.array([reward]), *rest  # which is forgiven
+            return observation, np.array([reward]), *rest  # accepted
         if self._mistake == "shape":
             return observation[:1], reward, *rest
         if self._mistake == "reward":
@@ -173,29 +173,29 @@ class Careless(Scripted):
 
 
 @pytest.mark.parametrize(
-    ("mistake", "said"),
+    ("mistake", "message"),
     [
-        ("shape", r"shape \(1,\) is not what the observation space says, \(2,\)"),
-        ("reward", r"the environment failed \(ValueError: .*, in vector.py, line \d+\): mend it."),
-        ("step", r"the environment failed \(KeyError: 'its own', in test_vector.py, line \d+\): mend it."),
+        ("shape", r"shape \(1,\) differs from that of the observation space, \(2,\)"),
+        ("reward", r"the environment failed \(ValueError: .*, in vector.py, line \d+\): fix it."),
+        ("step", r"the environment failed \(KeyError: 'its own', in test_vector.py, line \d+\): fix it."),
     ],
 )
-def test_an_environments_mistakes_are_told(mistake: str, said: str) -> None:
+def test_errors_of_the_environment_are_reported(mistake: str, message: str) -> None:
     vector = vector_of(Careless(mistake))
     vector.reset()
     assert vector.step(zeros(1)).rewards.tolist() == [1.0]
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         vector.step(zeros(1))
 
 
-def test_a_missing_package_is_not_a_missing_environment(tmp_path, monkeypatch) -> None:
+def test_missing_package_is_reported_by_name(tmp_path, monkeypatch) -> None:
     (tmp_path / "needing.py").write_text("import a_package_that_is_not_there\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UserError, match="needs a package that is not installed: a_package_that_is_not_there"):
         make_gymnasium("needing:Thing-v0")
 
 
-def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() -> None:
+def test_error_about_continuous_actions_contains_the_id() -> None:
     with pytest.raises(UserError, match="Pendulum-v1 has Box actions"):
         GymnasiumVector(lambda: make_gymnasium("Pendulum-v1"), [0])
 
@@ -214,8 +214,8 @@ def test_a_registered_environment_with_continuous_actions_is_called_by_its_id() 
         ("tests/Absent-v0", "cannot be made .AttributeError"),
     ],
 )
-def test_an_unknown_id_is_answered_with_advice(environment_id: str, advice: str) -> None:
+def test_unknown_id_raises_with_suggestion(environment_id: str, advice: str) -> None:
     if environment_id == "tests/Absent-v0":
-        gymnasium.register(environment_id, entry_point="tests.test_vector:Absent")
+        gymnasium.register(environment_id, entry_point="tests.envs.test_vector:Absent")
     with pytest.raises(UserError, match=advice):
         make_gymnasium(environment_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gzip
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,13 +17,12 @@ from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework import command
 from eva.experiments.framework.command import Places, list_runs, run_experiment, write_page
 from eva.experiments.framework.definition import Arm, jobs_of
-from eva.experiments.framework.page import all_claims
 from eva.experiments.framework.quick import quick
 from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import SEEDS
-from eva.experiments.paper.maze_tuning import SEEDS as TUNING_SEEDS
-from eva.presets import DESCRIPTIONS, for_game, preset
+from eva.experiments.paper.maze_tuning import ROUNDS
+from eva.presets import PRESETS, for_game, preset
 from eva.runs.record.directory import default_directory
 from eva.runs.sweep.jobs import Job, Outcome
 from tests.helpers.synthetic import Learned, draw_nothing, write_run
@@ -80,7 +78,7 @@ def places(tmp_path: Path) -> Places:
 
 
 @EACH
-def test_runs_are_named_once_and_apart(name: str) -> None:
+def test_every_run_has_its_own_directory(name: str) -> None:
     runs = jobs(name)
     assert len({job.directory for job in runs}) == len(runs)
     assert runs or experiment(name).measure is not None
@@ -90,12 +88,12 @@ def test_runs_are_named_once_and_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAZE)
-def test_runs_are_a_function_of_the_experiment_only(name: str) -> None:
+def test_arms_are_deterministic(name: str) -> None:
     assert experiment(name).arms() == experiment(name).arms()
 
 
 @EACH
-def test_an_arm_is_one_configuration_on_several_seeds(name: str) -> None:
+def test_runs_of_an_arm_differ_only_in_the_seed(name: str) -> None:
     assert len({(arm.task, arm.label) for arm in arms(name)}) == len(arms(name))
     for arm in arms(name):
         alike = [{**job.config.identity, "seed": 0, "steps": job.config.steps} for job in arm.jobs]
@@ -104,14 +102,14 @@ def test_an_arm_is_one_configuration_on_several_seeds(name: str) -> None:
         assert (len(arm.jobs) == 1) == (name == "pong")  # which claims nothing that seeds would tell
 
 
-def test_work_goes_seed_by_seed() -> None:
+def test_jobs_are_ordered_seed_by_seed() -> None:
     first, second = jobs("maze-two-coins"), [job for arm in arms("maze-two-coins") for job in arm.jobs]
     assert [job.config.seed for job in first] == sorted(job.config.seed for job in second)
     ragged = [Arm("", "a", tuple(second[:1])), Arm("", "b", tuple(second[1:3]))]
     assert jobs_of(ragged) == [second[0], second[1], second[2]]
 
 
-def test_a_directory_means_the_same_run_in_every_experiment() -> None:
+def test_shared_directories_hold_the_same_run() -> None:
     meanings: dict[Path, set[str]] = {}
     for name in EXPERIMENTS:
         for job in jobs(name):
@@ -120,8 +118,8 @@ def test_a_directory_means_the_same_run_in_every_experiment() -> None:
     assert len(meanings) < sum(len(jobs(name)) for name in EXPERIMENTS), "some runs are shared"
 
 
-def test_a_preset_and_an_experiment_that_share_a_directory_share_the_run() -> None:
-    presets = [for_game(preset(name), "pong") if "atari" in name else preset(name) for name in DESCRIPTIONS]
+def test_presets_and_experiments_with_one_directory_share_the_run() -> None:
+    presets = [for_game(preset(name), "pong") if "atari" in name else preset(name) for name in PRESETS]
     num_shared = 0
     for each in presets:
         for job in (job for name in EXPERIMENTS for job in jobs(name)):
@@ -136,9 +134,8 @@ def test_a_preset_and_an_experiment_that_share_a_directory_share_the_run() -> No
     assert num_shared > 10
 
 
-def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
-    """P87 to P90, P123, P129, P133: coins, transitions, weights and seeds, experiment by experiment."""
-    five, grid = [0, 1, 2, 3, 4], {(rate, period) for rate in (1e-4, 2.5e-4, 5e-4) for period in (20, 50, 200)}
+def test_sizes_of_the_papers_experiments() -> None:
+    five = [0, 1, 2, 3, 4]
     expected = {
         "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}, five),
         "maze-two-coins": ({2}, {150_000}, {0.0, 0.2, 0.4, 0.8}, five),
@@ -146,7 +143,6 @@ def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
         "trace-computations": ({2}, {150_000}, {0.0, 0.4}, five),
         "kernel-width": ({2}, {150_000}, {0.0, 0.4}, five),
         "consolidation": ({1}, {100_000}, {0.4}, five),
-        "maze-tuning": ({1}, {60_000}, {0.0}, [1000, 1001]),
     }
     for name, (coins, steps, weights, seeds) in expected.items():
         configs = [job.config for job in jobs(name)]
@@ -154,8 +150,6 @@ def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
         assert {config.steps for config in configs} == steps
         assert {config.eva.nonparametric_weight for config in configs} == weights
         assert sorted({config.seed for config in configs}) == seeds
-    learners = [job.config.learner for job in jobs("maze-tuning")]
-    assert {(each.learning_rate, each.target_period_updates) for each in learners} == grid - {(5e-4, 20)}
     (play,) = jobs("maze-single-episode")[0].plays
     assert (play.steps, play.weights, play.num_episodes) == (300_000, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 200)
     planned = [job.config.eva for job in jobs("consolidation")]
@@ -166,15 +160,17 @@ def test_the_experiments_are_of_the_size_that_the_ledger_says() -> None:
     assert {each.value_buffer_capacity for each in planned if each.num_trajectories == 50} == {10_000}
 
 
-def test_the_learner_is_tuned_without_eva_on_seeds_of_its_own() -> None:
+def test_tuning_uses_weight_zero_and_separate_seeds() -> None:
     others = {job.config.seed for name in MAZE if name not in OTHER_SEEDS for job in jobs(name)}
     assert others == set(SEEDS)
-    assert not others & set(TUNING_SEEDS)
-    assert {job.config.seed for job in jobs("maze-tuning")} == set(TUNING_SEEDS)
-    assert {job.config.eva.nonparametric_weight for job in jobs("maze-tuning")} == {0.0}
+    tuning = [job.config for job in jobs("maze-tuning")]
+    assert all(1_000 <= config.seed < 4_000 for config in tuning)
+    assert {config.eva.nonparametric_weight for config in tuning} == {0.0}
+    assert {config.exploration.epsilon_end for config in tuning} == {0.1}
+    assert all(len(each.seeds) >= 5 for each in ROUNDS if each.number > 1)
 
 
-def test_sb3_is_compared_by_the_numbers_of_the_preset() -> None:
+def test_sb3_runs_use_the_preset() -> None:
     base = preset("maze-1-coin")
     runs = jobs("sb3-maze")
     assert {(job.config.eva.nonparametric_weight, job.config.seed) for job in runs} == {
@@ -191,7 +187,7 @@ def test_sb3_is_compared_by_the_numbers_of_the_preset() -> None:
 
 
 @EACH
-def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
+def test_quick_form_is_small_and_has_every_arm(name: str) -> None:
     large = arms(name) if name != "atari-55" else atari.cut_down("pong", None, None).arms()
     small = quick(large)
     assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in large]
@@ -199,7 +195,7 @@ def test_the_quick_form_is_small_and_has_every_arm(name: str) -> None:
     assert all(1 <= play.steps <= job.config.steps for job in jobs_of(small) for play in job.plays)
 
 
-def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: list[Job]) -> None:
+def test_finished_runs_are_kept_at_once(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
     StubExecutor.failing = "kept/seed-3"
     with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3 has failed: it diverged \(see .*\)\)"):
@@ -217,7 +213,7 @@ def test_runs_are_kept_as_soon_as_they_are_finished(places: Places, executed: li
     assert not (places.results / "consolidation" / "README.md").exists(), "not judged before all runs are there"
 
 
-def test_finished_runs_are_not_made_again(places: Places, executed: list[Job]) -> None:
+def test_finished_runs_are_not_repeated(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
     first, second, third, *_ = runs = jobs("consolidation")
     write_run(first, places.runs / first.directory)  # finished here
@@ -247,7 +243,7 @@ def test_experiments_share_runs(places: Places, executed: list[Job]) -> None:
         assert (places.results / "trace-computations" / "runs" / job.directory / "episodes.csv.gz").exists()
 
 
-def test_another_run_in_its_place_does_not_count(places: Places, executed: list[Job]) -> None:
+def test_a_different_run_in_the_same_directory_is_not_used(places: Places, executed: list[Job]) -> None:
     each = experiment("maze-tuning")
     first = jobs("maze-tuning")[0]
     other = replace(first, config=replace(first.config, learner=replace(first.config.learner, discount=0.9)))
@@ -258,7 +254,7 @@ def test_another_run_in_its_place_does_not_count(places: Places, executed: list[
     assert Records(places.results, each.name).find(first) == places.results / each.name / "runs" / first.directory
 
 
-def test_quick_leaves_the_results_alone(places: Places, executed: list[Job]) -> None:
+def test_quick_does_not_touch_results(places: Places, executed: list[Job]) -> None:
     run_experiment(experiment("maze-single-episode"), replace(places, quick=True), 3)
     assert not places.results.exists()
     assert len(list((places.runs / "quick" / "results").rglob("episodes.csv.gz"))) == 3
@@ -271,14 +267,14 @@ def test_quick_leaves_the_results_alone(places: Places, executed: list[Job]) -> 
         (["maze-one-coins"], "there is no experiment 'maze-one-coins': did you mean 'maze-one-coin'?"),
         ([], "give the name of one experiment"),
         (["maze-one-coin", "--all"], "give the name of one experiment"),
-        (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be at least 1."),
-        (["maze-one-coin", "--seeds", "1"], "--games, --frames and --seeds are for atari-55 alone"),
+        (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be a whole number of at least 1."),
+        (["maze-one-coin", "--seeds", "1"], "--games, --frames and --seeds are only for atari-55"),
         (["atari-55", "--games", "pongg"], "there is no Atari game 'pongg': did you mean 'pong'?"),
         (["atari-55", "--frames", "0"], "give --frames of at least 4 and --seeds of at least 1."),
         (["maze-one-coin", "--job", "1"], "there is no option --job: did you mean '--jobs'?"),
     ],
 )
-def test_bad_input_is_one_sentence(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_raises_one_sentence(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", *arguments]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -291,12 +287,12 @@ def test_experiments_and_runs_are_listed(tmp_path: Path, capsys: pytest.CaptureF
     places = ["--runs-dir", str(tmp_path), "--results-dir", str(tmp_path)]
     assert main(["experiment", "--all", "--list", *places]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines.count("scaling has no runs: it is measured when it is asked for") == 1
+    assert lines.count("scaling has no runs: it is a measurement of this machine") == 1
     assert len(lines) == 1 + sum(len(jobs(name)) for name in MAZE)
     assert sum(line.endswith("to do") for line in lines) == len(lines) - 1
 
 
-def test_atari_is_the_papers_protocol_unless_it_is_cut_down(capsys: pytest.CaptureFixture[str]) -> None:
+def test_atari_follows_the_papers_protocol_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     full = jobs("atari-55")
     assert len(full) == 55 * 4 * 3
     assert {job.config.steps for job in full} == {50_000_000}
@@ -322,24 +318,7 @@ def test_atari_is_the_papers_protocol_unless_it_is_cut_down(capsys: pytest.Captu
     assert [arm.task for arm in atari.cut_down("Ms. Pacman,pong,pong", None, None).arms()[::4]] == ["ms_pacman", "pong"]
 
 
-def test_all_claims_are_listed_whether_run_or_not(tmp_path: Path) -> None:
-    page = all_claims(EXPERIMENTS.values(), {})
-    assert page.count("| not run yet |") == sum(len(experiment(name).claims) for name in MAZE)
-    assert page.count("| not run in full |") == sum(len(experiment(name).claims) for name in ("atari-55", "pong"))
-    each, records = experiment("maze-single-episode"), Records(tmp_path, "maze-single-episode")
-    for job in jobs(each.name):
-        write_run(job, records.folder / job.directory, lambda _: Learned(2.0))
-    write_page(each, each.arms(), records)
-    found = json.loads((tmp_path / each.name / "summary.json").read_text())
-    other = {**found, "experiment": "atari-pong", "title": "Atari, cut down: 1 game"}
-    page = all_claims(EXPERIMENTS.values(), {each.name: found, "atari-pong": other})
-    assert page.count("| **does not hold** |") == len(each.claims)
-    assert "`eva experiment maze-single-episode`, [page](../results/maze-single-episode/README.md)" in page
-    assert "## Atari, cut down: 1 game" in page
-    assert "![Atari, cut down: 1 game](../results/atari-pong/weights.svg)" in page
-
-
-def test_pages_and_figures_are_the_same_bytes_every_time(tmp_path: Path) -> None:
+def test_pages_and_figures_are_deterministic(tmp_path: Path) -> None:
     each, records = experiment("maze-single-episode"), Records(tmp_path, "maze-single-episode")
     for job in jobs(each.name):
         write_run(job, records.folder / job.directory, lambda _: Learned(2.0))

@@ -16,7 +16,9 @@ import torch
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
-from eva.build import build_agent, build_environment, build_network, build_replay, generators
+from eva.agent.optimisers import OPTIMISERS
+from eva.build import build_agent, build_environment, build_network, generators
+from eva.build_memory import build_replay
 from eva.config import Config
 from eva.presets import preset
 from eva.runs.checkpoint.state import pack, unpack
@@ -83,7 +85,7 @@ def same_learning(one: Any, other: Any) -> bool:
 
 
 def _learned(learner: Any) -> list[torch.Tensor]:
-    averages = learner.optimiser.get_state()
+    averages = learner.optimiser.state_dict()
     return [
         *learner.network.state_dict().values(),
         *learner.target_network.state_dict().values(),
@@ -101,10 +103,12 @@ def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
     network = build_network(config, spec, streams["network"])
     learner = Learner(
         network,
+        OPTIMISERS[learning.optimiser](network.named_parameters(), learning.optimiser_epsilon),
         learning_rate=LinearSchedule(learning.learning_rate, learning.learning_rate),
         error=learning.error,
         target_period_updates=learning.target_period_updates,
         double=learning.double,
+        max_gradient_norm=learning.max_gradient_norm,
     )
     replay = build_replay(config, spec, torch.device("cpu"))
     epsilon = LinearSchedule(

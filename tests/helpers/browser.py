@@ -1,4 +1,4 @@
-"""The browser that pages are looked at in."""
+"""A headless browser for tests and screenshots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",  # macOS
+)
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -23,7 +29,8 @@ FLAGS = [
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "no browser to look at pages in: install one with 'apt-get install chromium'"
+    """Start Chromium and close it at the end."""
+    assert CHROMIUM is not None, "no browser found: install chromium, for example with 'make browser'"
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield launched

@@ -1,4 +1,4 @@
-"""Tiny runs to be inspected, and what a page says, read back without the page's own code."""
+"""Tiny runs to inspect, and a reader of the page's data that is independent of the page's code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PONG = changed(
 
 
 def trained(config: Config, path: Path) -> Path:
-    """Train quietly; returns the run directory."""
+    """Train without output and return the run directory."""
     train(config, path, stream=io.StringIO())
     return path
 
@@ -42,7 +42,7 @@ FLOATS = re.compile(r"q(Theta|Np|Eva)|.*(rewards|Rewards|Values|Distances)|map(P
 
 @dataclass(frozen=True)
 class Page:
-    """The data of a page, as arrays; `meta` is what is no array."""
+    """The data of a page: arrays, and everything else in `meta`."""
 
     arrays: dict[str, np.ndarray]
     meta: dict[str, Any]
@@ -61,7 +61,7 @@ class Page:
         return self.arrays["neighbourEntries"][begin:end], self.arrays["neighbourDistances"][begin:end]
 
     def mixed(self, step: int, weight: float, k: int) -> np.ndarray:
-        """Return Eq. 1 in float64 with the mean of the k nearest entries, (A,); Q_theta where there are fewer (P24)."""
+        """Return Eq. 1 in float64 with the mean of the k nearest entries, (A,); Q_theta if there are fewer (P24)."""
         q_theta = self.values("qTheta")[step].astype(np.float64)
         entries, _ = self.neighbours(step)
         if len(entries) < k:
@@ -76,7 +76,7 @@ def read_page(path: Path) -> Page:
 
 
 def unpack(data: dict[str, Any]) -> Page:
-    """Decode what base64 stands for."""
+    """Decode the base64 arrays."""
     packed = {name: b64decode(value) for name, value in data.items() if isinstance(value, str)}
     arrays = {n: np.frombuffer(v, "<f4" if FLOATS.fullmatch(n) else "<i4") for n, v in packed.items()}
     return Page(arrays, {name: value for name, value in data.items() if name not in arrays})

@@ -1,4 +1,4 @@
-"""The inspector's page holds what the agent used, each memory once, and says kindly what it cannot do."""
+"""The inspector's page contains the agent's own values and each memory once; bad arguments are rejected."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
 from eva.types import EnvironmentSpec
 from tests.helpers.agents import changed
+from tests.helpers.commands import refused
 from tests.helpers.inspector import MAZE, PONG, Page, read_page, trained, unpack
-from tests.test_cli import refused
 
 RUNS = {
     "maze": MAZE,
@@ -51,7 +51,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(params=RUNS)
 def shown(request: pytest.FixtureRequest, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An episode, what the adjuster was asked and answered in it, and what the page says about it."""
+    """An episode, the inputs and outputs of the adjuster in it, the page's data, and the agent."""
     config, agent = load_run(runs[request.param])
     used: list[tuple[np.ndarray, np.ndarray]] = []
     adjust = EphemeralValueAdjuster.adjust
@@ -65,7 +65,7 @@ def shown(request: pytest.FixtureRequest, runs: dict[str, Path], monkeypatch: py
     return episode, used, unpack(describe(config, agent, episode, WEIGHT)), agent
 
 
-def test_the_numbers_are_those_that_the_agent_used(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_page_values_equal_the_agents_values(shown: tuple[Episode, Any, Page, Any]) -> None:
     episode, used, page, _ = shown
     assert page.num_steps == len(episode.decisions) == len(used) > 5
     assert np.array_equal(page.values("qTheta"), [q_theta for q_theta, _ in used])
@@ -76,15 +76,15 @@ def test_the_numbers_are_those_that_the_agent_used(shown: tuple[Episode, Any, Pa
         assert np.allclose(mixed, page.values("qEva")[step], rtol=1e-5, atol=1e-6)
 
 
-def test_the_memories_are_those_of_the_explanations(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_page_memories_equal_the_explanations(shown: tuple[Episode, Any, Page, Any]) -> None:
     episode, _, page, _ = shown
-    a, num_told = page.arrays, set()
+    a, num_shown = page.arrays, set()
     for step, decision in enumerate(episode.decisions):
         entries, distances = page.neighbours(step)
-        told = decision.explanation.neighbours
-        num_told.add(len(told))
-        assert np.array_equal(distances, np.array([n.distance for n in told], np.float32))
-        for entry, neighbour in zip(entries, told, strict=True):
+        neighbours = decision.explanation.neighbours
+        num_shown.add(len(neighbours))
+        assert np.array_equal(distances, np.array([n.distance for n in neighbours], np.float32))
+        for entry, neighbour in zip(entries, neighbours, strict=True):
             begin, end = a["trajectoryOffsets"][a["entryTrajectories"][entry] :][:2]
             remembered = neighbour.trajectory
             assert a["entrySteps"][entry] == neighbour.step
@@ -94,10 +94,10 @@ def test_the_memories_are_those_of_the_explanations(shown: tuple[Episode, Any, P
             assert np.array_equal(a["trajectoryAges"][begin:end], remembered.ages)
             values = a["entryValues"].reshape(-1, episode.spec.num_actions)[entry]
             assert np.array_equal(values, neighbour.q_np.astype(np.float32))
-    assert max(num_told) == 2 * page.meta["numNeighbours"]
+    assert max(num_shown) == 2 * page.meta["numNeighbours"]
 
 
-def test_each_slot_has_one_picture_and_it_is_of_that_slot(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[Episode, Any, Page, Any]) -> None:
     episode, _, page, agent = shown
     memories = Memories(each.explanation for each in episode.decisions)
     assert len(set(memories.slots.tolist())) == len(memories.slots)
@@ -125,7 +125,7 @@ def test_each_slot_has_one_picture_and_it_is_of_that_slot(shown: tuple[Episode, 
 
 
 def decoded(described: dict[str, Any], num: int) -> np.ndarray:
-    """Return the pictures that sheets hold, by another decoder of PNG."""
+    """Return the pictures of sprite sheets, decoded by Pillow."""
     height, width, columns = described["height"], described["width"], described["columns"]
     found = []
     for file in described["files"]:
@@ -138,14 +138,14 @@ def decoded(described: dict[str, Any], num: int) -> np.ndarray:
 
 
 @given(data=st.data(), num=st.sampled_from([1, 16, 17, 256, 257]), channels=st.sampled_from([1, 3]))
-def test_sheets_lose_nothing(data: st.DataObject, num: int, channels: int) -> None:
+def test_sheets_are_lossless(data: st.DataObject, num: int, channels: int) -> None:
     height, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
     tile = data.draw(arrays(np.uint8, (height, width, channels)))
     pictures = (tile + np.arange(num)[:, None, None, None]).astype(np.uint8)
     assert np.array_equal(decoded(sheets(pictures), num), pictures)
 
 
-def test_pictures_are_what_the_agent_sees() -> None:
+def test_pictures_show_the_newest_frame_of_an_observation() -> None:
     generator = np.random.default_rng(0)
 
     def paint(shape: tuple[int, ...], num_stacked: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -165,23 +165,23 @@ def test_pictures_are_what_the_agent_sees() -> None:
     assert np.array_equal(painted[..., 0], seen[..., -1])
 
 
-def test_numbers_are_bars_from_their_least_to_their_greatest() -> None:
+def test_vectors_are_bars_scaled_from_minimum_to_maximum() -> None:
     seen = np.array([[0.0, -5.0], [0.5, 5.0], [1.0, 5.0]], np.float32)
     pictures = painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen)
     heights = (pictures[..., 0] == 200).sum(axis=1)
     assert heights[:, [0, -1]].tolist() == [[0, 0], [21, 42], [42, 42]]
-    assert (np.diff(pictures[1, :, 0, 0].astype(int)) >= 0).all(), "bars stand on the ground"
+    assert (np.diff(pictures[1, :, 0, 0].astype(int)) >= 0).all(), "bars start at the bottom"
     none = painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen[:0])
-    assert none.shape == (0, *pictures.shape[1:]), "where nothing was recalled"
+    assert none.shape == (0, *pictures.shape[1:]), "an empty batch keeps its shape"
 
 
-def test_images_of_other_numbers_than_bytes_are_images() -> None:
+def test_float_images_are_scaled_to_bytes() -> None:
     seen = np.linspace(-1, 1, 2 * 9 * 8 * 3, dtype=np.float32).reshape(2, 9, 8, 3)
     pictures = painter(EnvironmentSpec(1, 2, (9, 8, 3), np.dtype(np.float32)), seen)(seen)
     assert np.array_equal(pictures, np.round((seen + 1) / 2 * 255))
 
 
-def test_the_plane_is_that_of_the_principal_directions() -> None:
+def test_plane_matches_principal_components() -> None:
     generator = np.random.default_rng(1)
     points = generator.normal(size=(50, 6)) * [5, 3, 1, 1, 0.5, 0.1] + 7
     plane = fit_plane(points)
@@ -194,7 +194,7 @@ def test_the_plane_is_that_of_the_principal_directions() -> None:
 
 
 @pytest.mark.parametrize("num", [7, 30_000])
-def test_the_map_shows_states_spread_evenly_over_the_memory(num: int) -> None:
+def test_map_samples_the_memory_evenly(num: int) -> None:
     replay = SimpleNamespace(complete=np.arange(2 * num) % 2 == 1)
     slots = sample_slots(replay)
     assert len(slots) == min(num, 2_000)
@@ -203,7 +203,7 @@ def test_the_map_shows_states_spread_evenly_over_the_memory(num: int) -> None:
     assert np.ptp(np.diff(slots)) <= 2
 
 
-def test_the_episode_is_the_first_that_evaluate_plays(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_episode_equals_the_first_one_of_evaluate(runs: dict[str, Path], tmp_path: Path) -> None:
     for seed in (0, 3):
         (played,) = evaluate(runs["maze"], [WEIGHT], 1, seed=seed)
         page = read_page(inspect_run(runs["maze"], weight=WEIGHT, seed=seed, out=tmp_path / "page.html").html)
@@ -213,7 +213,7 @@ def test_the_episode_is_the_first_that_evaluate_plays(runs: dict[str, Path], tmp
         assert played.changed_share == pytest.approx(changed_steps.mean())
 
 
-def test_the_command_writes_one_page_that_needs_nothing(
+def test_command_writes_one_self_contained_page(
     runs: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -239,7 +239,7 @@ def test_the_command_writes_one_page_that_needs_nothing(
     assert opened == [(run / "inspect.html").resolve().as_uri()]
 
 
-def test_with_weight_0_there_is_nothing_to_remember(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_weight_zero_recalls_nothing(runs: dict[str, Path], tmp_path: Path) -> None:
     page = read_page(inspect_run(runs["pong"], weight=0.0, max_steps=8, out=tmp_path / "new" / "page.html").html)
     assert page.num_steps == 8
     assert np.array_equal(page.values("qTheta"), page.values("qEva"))
@@ -249,13 +249,15 @@ def test_with_weight_0_there_is_nothing_to_remember(runs: dict[str, Path], tmp_p
 
 
 @pytest.mark.parametrize("flags", [["--weight", "1.5"], ["--seed", "-1"], ["--max-steps", "0"], ["--epsilon", "2"]])
-def test_impossible_wishes_are_refused(
+def test_out_of_range_options_are_rejected(
     flags: list[str], runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "inspect with weight and epsilon from 0 to 1" in refused(["inspect", str(runs["maze"]), *flags], capsys)
 
 
-def test_what_is_no_run_is_refused(runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_or_missing_runs_are_rejected(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "is no run directory" in refused(["inspect", str(tmp_path)], capsys)
     run = tmp_path / "damaged"
     shutil.copytree(runs["maze"], run)
@@ -265,24 +267,24 @@ def test_what_is_no_run_is_refused(runs: dict[str, Path], tmp_path: Path, capsys
     assert "does not fit its config.json" in refused(["inspect", str(run)], capsys)
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_an_episode_is_played(
+def test_unwritable_out_is_rejected_before_the_episode_is_played(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eva.inspect.page.play", None)
     config = runs["maze"] / "config.json"
     before = config.read_bytes()
-    for out, said in (
-        (config, "is no page of HTML"),
-        (tmp_path, "is no page of HTML"),
+    for out, message in (
+        (config, "is not an HTML page"),
+        (tmp_path, "is not an HTML page"),
         (config / "page.html", "cannot write"),
         (tmp_path / ("x" * 300), "cannot write"),
     ):
-        assert said in refused(["inspect", str(runs["maze"]), "--out", str(out)], capsys)
+        assert message in refused(["inspect", str(runs["maze"]), "--out", str(out)], capsys)
     assert config.read_bytes() == before
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_gives_way_to_a_newer_one(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_existing_page_is_replaced(runs: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "new folder" / "my page.html"
     for max_steps in (3, 1):
         assert inspect_run(runs["maze"], max_steps=max_steps, out=out).html == out
@@ -290,7 +292,7 @@ def test_a_page_gives_way_to_a_newer_one(runs: dict[str, Path], tmp_path: Path) 
     assert [path.name for path in out.parent.iterdir()] == ["my page.html"]
 
 
-def test_the_report_links_to_the_page(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_report_links_to_the_page(runs: dict[str, Path], tmp_path: Path) -> None:
     run = trained(changed(MAZE, steps=300), tmp_path / "a run")
     link = re.compile(r'<a href="([^"]*)"')
     assert link.findall(write_report([run], tmp_path / "report").html.read_text()) == []

@@ -1,4 +1,4 @@
-"""The inspector's page in a real browser, made from real runs."""
+"""The inspector's page of real runs, tested in a real browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONTRAST = """([selector, behind]) => {
   const [text, back] = [[selector, 'color'], [behind, 'background-color']].map(
     ([which, property]) => luminance(getComputedStyle(document.querySelector(which))[property]));
   return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
-}"""  # of a text and what is behind it, as WCAG defines it
+}"""  # contrast of a text and its background, as defined by WCAG
 TEXTS = [".hint", "thead .theta", "thead .np", "thead .eva", ".outcome .theta", ".outcome .eva", "figcaption", ".scale"]
 
 
@@ -51,7 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Visit:
-    """A tab with the page open; what went wrong in it, and what it asked the network for."""
+    """A tab with the page open, its errors and its network requests."""
 
     def __init__(self, tab: Tab, path: Path) -> None:
         self.tab, self.page = tab, read_page(path)
@@ -91,11 +91,11 @@ def changes(page: Page) -> list[int]:
     return np.flatnonzero(page.values("qTheta").argmax(axis=1) != page.values("qEva").argmax(axis=1)).tolist()
 
 
-def test_a_visit(visit: Visit) -> None:
+def test_controls_show_the_values_of_the_step(visit: Visit) -> None:
     tab, page = visit.tab, visit.page
     changed = changes(page)
     assert len(changed) > 1
-    assert visit.step == changed[0], "it opens where the memory first mattered"
+    assert visit.step == changed[0], "it opens at the first change"
 
     # Scrub: the numbers are those of the step.
     middle = page.num_steps // 2
@@ -107,8 +107,8 @@ def test_a_visit(visit: Visit) -> None:
     cards = tab.locator("#memories > li")
     assert cards.count() == page.meta["numNeighbours"]
     shown = cards.evaluate_all("cards => cards.map(card => [card.dataset.entry, card.dataset.distance].map(Number))")
-    told = np.stack([entries, distances], axis=1)[: len(shown)]
-    assert np.allclose(shown, told, rtol=1e-6)
+    expected_cards = np.stack([entries, distances], axis=1)[: len(shown)]
+    assert np.allclose(shown, expected_cards, rtol=1e-6)
     for rank, entry in enumerate(entries[: len(shown)]):
         check_pictures(cards.nth(rank), page, entry)
     cards.first.locator("summary").click()
@@ -148,7 +148,7 @@ def test_a_visit(visit: Visit) -> None:
 
 
 def check_pictures(card: Locator, page: Page, entry: int) -> None:
-    """Up to eight steps of the trajectory in their order, each once, the recalled one outlined among them."""
+    """Check that up to eight steps are shown in order, each once, with the recalled one outlined."""
     trajectory = page.arrays["entryTrajectories"][entry]
     length = np.diff(page.arrays["trajectoryOffsets"])[trajectory]
     labels = card.locator("figure canvas").evaluate_all("canvases => canvases.map(canvas => canvas.ariaLabel)")
@@ -160,10 +160,10 @@ def check_pictures(card: Locator, page: Page, entry: int) -> None:
         f"The remembered state, step {own + 1} of {length}"
     )
     assert steps.count(own) == 1
-    assert own == length - 1 or steps[-1] == length - 1, "how it ended is always shown"
+    assert own == length - 1 or steps[-1] == length - 1, "the last step is always shown"
 
 
-def test_keys_and_play(visit: Visit) -> None:
+def test_keyboard_playback_and_clicks(visit: Visit) -> None:
     tab = visit.tab
     tab.keyboard.press("Home")
     assert visit.step == 0
@@ -203,7 +203,7 @@ def test_keys_and_play(visit: Visit) -> None:
     assert visit.step == visit.page.num_steps - 1
 
 
-def test_it_is_drawn_and_legible_on_a_phone_and_a_wide_screen_in_light_and_dark(visit: Visit) -> None:
+def test_page_is_legible_on_small_and_wide_screens_in_light_and_dark(visit: Visit) -> None:
     tab = visit.tab
     for width, scheme in ((375, "dark"), (375, "light"), (1920, "light"), (1920, "dark")):
         tab.set_viewport_size({"width": width, "height": 800})
@@ -221,7 +221,7 @@ def test_it_is_drawn_and_legible_on_a_phone_and_a_wide_screen_in_light_and_dark(
         assert tab.locator("#where").bounding_box()["height"] < 30, "on one line"
 
 
-def test_long_names_of_actions_fit_a_phone(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+def test_long_action_names_fit_a_phone(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / "long.html"
     path.write_text(pages["maze"].read_text().replace('"left"', '"up right fire, and then some more of it"'))
     tab = browser.new_page(viewport={"width": 375, "height": 800})
@@ -231,7 +231,7 @@ def test_long_names_of_actions_fit_a_phone(browser: Browser, pages: dict[str, Pa
     tab.close()
 
 
-def test_a_screen_reader_is_told_what_everything_is(visit: Visit) -> None:
+def test_all_controls_have_accessible_names(visit: Visit) -> None:
     tab = visit.tab
     for role, name in (
         ("slider", "Step of the episode"),
@@ -258,7 +258,7 @@ def test_a_screen_reader_is_told_what_everything_is(visit: Visit) -> None:
     assert spoken.endswith(", the memory changes the decision")
 
 
-def test_pages_with_little_to_show_say_so(browser: Browser, tmp_path: Path) -> None:
+def test_pages_without_memories_explain_why(browser: Browser, tmp_path: Path) -> None:
     runs = {
         "empty": (changed(MAZE, steps=1), {"max_steps": 20}, "the memory is empty"),
         "weight 0": (changed(MAZE, steps=300), {"weight": 0.0, "max_steps": 20}, "Run eva inspect with --weight 0.4"),
@@ -280,10 +280,10 @@ def test_pages_with_little_to_show_say_so(browser: Browser, tmp_path: Path) -> N
         tab.close()
 
 
-def test_with_more_neighbours_than_are_planned_the_network_decides(browser: Browser, tmp_path: Path) -> None:
+def test_network_decides_when_k_exceeds_the_value_buffer(browser: Browser, tmp_path: Path) -> None:
     config = changed(MAZE, steps=300, eva={"num_trajectories": 1, "trajectory_length": 7, "plan_period_steps": 50})
     run = trained(config, tmp_path / "run")
-    for seed in range(10):  # until what is recalled first is not the end of an episode, so that it goes on for long
+    for seed in range(10):  # until the first recalled trajectory has its full length
         tab = browser.new_page()
         visit = Visit(tab, inspect_run(run, seed=seed, weight=WEIGHT, max_steps=20).html)
         held = len(visit.page.neighbours(1)[0])

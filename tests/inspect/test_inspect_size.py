@@ -1,4 +1,4 @@
-"""The page of a long Atari episode is small and opens at once, also where nothing is recalled twice."""
+"""The page of a long Atari episode stays small and opens quickly, even if no memory is recalled twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from eva.agent.agent import EVAAgent
 from eva.config import Config
-from eva.inspect.episode import TOLD, Decision, Episode
+from eva.inspect.episode import NEIGHBOUR_FACTOR, Decision, Episode
 from eva.inspect.memories import MAX_THUMBNAILS
 from eva.inspect.page import MAX_STEPS, inspect_run
 from eva.presets import for_game, preset
@@ -19,7 +19,7 @@ from tests.helpers.agents import changed
 from tests.helpers.browser import chromium
 from tests.helpers.inspector import PONG, read_page
 
-# Noise on the screen and 18 actions: of all 57 games, the one with the largest pages.
+# Noisy frames and 18 actions: the game with the largest pages of all 57.
 GAME = "yars_revenge"
 NUM_SLOTS = 28_800
 CONFIG = changed(
@@ -33,7 +33,7 @@ CONFIG = changed(
 
 
 def explanations(config: Config, agent: EVAAgent, num_actions: int) -> list[Explanation]:
-    """Return what decisions would be based on if each recalled as many entries as the page tells of, all new ones."""
+    """Return explanations with as many neighbours as the page can show, none of them recalled twice."""
     eva, generator = config.eva, np.random.default_rng(0)
     length = eva.trajectory_length
     shown = np.linspace(0, length - 1, MAX_THUMBNAILS).round().astype(int)
@@ -49,7 +49,7 @@ def explanations(config: Config, agent: EVAAgent, num_actions: int) -> list[Expl
 
     made = []
     for _ in range(MAX_STEPS // eva.plan_period_steps):
-        planned = [trajectory() for _ in range(TOLD * eva.num_neighbours)]
+        planned = [trajectory() for _ in range(NEIGHBOUR_FACTOR * eva.num_neighbours)]
         for step in others:
             neighbours = tuple(
                 Neighbour(float(generator.random()), each.q_np[step], each, int(step)) for each in planned
@@ -60,7 +60,7 @@ def explanations(config: Config, agent: EVAAgent, num_actions: int) -> list[Expl
 
 
 @pytest.mark.slow
-def test_2000_decisions_of_atari_take_less_than_25_mb_and_open_in_2_seconds(
+def test_2000_atari_decisions_take_less_than_25_mb_and_open_in_2_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = Training(CONFIG)
@@ -68,16 +68,16 @@ def test_2000_decisions_of_atari_take_less_than_25_mb_and_open_in_2_seconds(
     for _, _ in zip(range(NUM_SLOTS // spec.num_environments), training.steps(), strict=False):
         pass
     agent = training.agent
-    told = explanations(CONFIG, agent, spec.num_actions)
+    explained = explanations(CONFIG, agent, spec.num_actions)
     observations = agent.replay.observations_at(np.flatnonzero(agent.replay.complete)[:MAX_STEPS])
     embeddings = np.random.default_rng(1).normal(size=(MAX_STEPS, CONFIG.network.embedding_size)).astype(np.float32)
-    decisions = [Decision(*each, 0, 1.0) for each in zip(observations, embeddings, told, strict=True)]
+    decisions = [Decision(*each, 0, 1.0) for each in zip(observations, embeddings, explained, strict=True)]
     monkeypatch.setattr("eva.inspect.page.load_run", lambda _: (CONFIG, agent))
     monkeypatch.setattr("eva.inspect.page.play", lambda *_: Episode(spec, tuple(decisions), ended=False))
     path = inspect_run(tmp_path).html
     page, size = read_page(path), path.stat().st_size / 1e6
     assert page.num_steps == MAX_STEPS
-    assert len(page.arrays["entryTiles"]) == MAX_STEPS * TOLD * CONFIG.eva.num_neighbours
+    assert len(page.arrays["entryTiles"]) == MAX_STEPS * NEIGHBOUR_FACTOR * CONFIG.eva.num_neighbours
     assert len(page.meta["tiles"]["files"]) * page.meta["tiles"]["perSheet"] >= 28_000
     assert size < 25
 
@@ -88,6 +88,6 @@ def test_2000_decisions_of_atari_take_less_than_25_mb_and_open_in_2_seconds(
         tab.goto(path.as_uri())
         assert tab.locator("#memories > li").count() == CONFIG.eva.num_neighbours
         measured = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
-    seconds = measured["ProcessTime"]  # of the processor, by the page: the clock would count what else the machine does
+    seconds = measured["ProcessTime"]  # CPU time of the page: wall time would include other processes
     print(f"{size:.1f} MB, {seconds:.2f} s")
     assert seconds < 2

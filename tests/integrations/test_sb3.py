@@ -147,7 +147,7 @@ def embed(agent: DQN, observations: np.ndarray) -> tuple[Tensor, Tensor]:
 
 def everything(agent: EVADQN) -> PACKED:
     """Return the bytes of the memory and of the training's value buffers."""
-    arrays, plain = pack({"adjuster": agent.adjuster.get_state(), "memory": agent.adjuster.memory.get_state()})
+    arrays, plain = pack({"adjuster": agent.adjuster.state_dict(), "memory": agent.adjuster.memory.state_dict()})
     return {**{name: array.tobytes() for name, array in arrays.items()}, "plain": plain}
 
 

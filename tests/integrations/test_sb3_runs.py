@@ -21,11 +21,11 @@ from eva.config import Config, EnvironmentConfig, EVAConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
 from eva.experiments.beyond.sb3_maze import TRAINER
-from eva.integrations import sb3_runs
 from eva.integrations.sb3 import EVADQN
 from eva.integrations.sb3_network import policy_arguments
 from eva.integrations.sb3_runs import build_model, train
 from eva.report.reading import read_run
+from eva.runs.record.directory import RunDirectory
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep.jobs import Job
@@ -150,13 +150,13 @@ def test_a_finished_run_is_left_alone_and_any_other_begins_anew(tmp_path: Path) 
 
 
 def test_a_run_stops_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add = sb3_runs.RunDirectory.add_metrics
+    add = RunDirectory.add_metrics
 
     def interrupted(*arguments: Any) -> None:
         add(*arguments)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(sb3_runs.RunDirectory, "add_metrics", interrupted)
+    monkeypatch.setattr(RunDirectory, "add_metrics", interrupted)
     with pytest.raises(StoppedError):
         train(CONFIG, tmp_path / "run")
     status = read_status(tmp_path / "run")
@@ -185,12 +185,12 @@ def test_a_run_that_is_asked_to_stop_when_all_is_done_is_finished(
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"learner": {"error": "squared"}}, "learner.error is 'squared', but .* run with 'huber' alone"),
-        ({"learner": {"error": "huber", "double": True}}, "learner.double is True"),
-        ({"learner": {"error": "huber", "learning_rate_end": 1e-5}}, "learner.learning_rate_end is 1e-05"),
-        ({"learner": {"error": "huber"}, "replay": {"prioritised": True}}, "replay.prioritised is True"),
-        ({"environment": to_dict(EnvironmentConfig("CartPole-v1"))}, "environment.id is 'CartPole-v1'"),
-        ({"environment": {"num_environments": 2}}, "environment.num_environments is 2, but .* with 1 alone"),
+        ({"learner": {"error": "squared"}}, "requires learner.error = 'huber', not 'squared'"),
+        ({"learner": {"error": "huber", "double": True}}, "learner.double = False, not True"),
+        ({"learner": {"error": "huber", "learning_rate_end": 1e-5}}, "learner.learning_rate_end = None, not 1e-05"),
+        ({"learner": {"error": "huber"}, "replay": {"prioritised": True}}, "replay.prioritised = False, not True"),
+        ({"environment": to_dict(EnvironmentConfig("CartPole-v1"))}, "environment.id = .*, not 'CartPole-v1'"),
+        ({"environment": {"num_environments": 2}}, "environment.num_environments = 1, not 2"),
     ],
 )
 def test_what_sb3_cannot_do_is_refused(changed: dict[str, Any], expected: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`eva report`: numbers worked out by hand, honest words, and a page that needs nothing but itself."""
+"""`eva report`: hand-computed numbers, comparisons, notes, and a self-contained page."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from eva.errors import UserError
-from eva.report.curves import Variant, curve, final_return, group_tasks
-from eva.report.pages import write_report
+from eva.report.curves import Group, curve, final_return, group_tasks
+from eva.report.format import interval, level, number, signed
+from eva.report.notes import notes
+from eva.report.pages import Comparison, comparisons, write_report
 from eva.report.plots import svg
 from eva.report.reading import find_runs
-from eva.report.verdict import caveats, number, verdict
+from eva.report.statistics import Estimate
 
 HEADER = "step,environment,episode_return,episode_length\n"
 Episodes = list[tuple[int, float]]
@@ -73,13 +77,17 @@ def ends(root: Path, weight: float, finals: list[float], **options: Any) -> None
         write_run(root / f"{weight}-{seed}-{tag}", [(10, -1.0), (90, final)], weight=weight, seed=seed, **options)
 
 
-def variants(root: Path) -> tuple[Variant, ...]:
+def groups(root: Path) -> tuple[Group, ...]:
     (task,) = group_tasks(find_runs([root]))
-    return task.variants
+    return task.groups
 
 
-def judge(root: Path) -> str:
-    return verdict(variants(root), 0.94)
+def compare(root: Path) -> list[Comparison]:
+    return comparisons(group_tasks(find_runs([root])))
+
+
+def finals(root: Path) -> list[float]:
+    return groups(root)[0].finals.tolist()
 
 
 def test_curve_is_the_mean_over_the_trailing_window(tmp_path: Path) -> None:
@@ -105,21 +113,20 @@ def test_speed_is_the_median_and_optional(tmp_path: Path) -> None:
     assert math.isnan(find_runs([path])[0].steps_per_second)
 
 
-def test_band_is_the_range_of_few_seeds_and_a_bootstrap_interval_of_many(tmp_path: Path) -> None:
+def test_band_is_the_range_of_few_seeds_and_a_t_interval_of_many(tmp_path: Path) -> None:
     ends(tmp_path / "few", 0.0, [0.0, 1.0, 5.0])
     ends(tmp_path / "many", 0.0, [0.0, 1.0, 2.0, 3.0, 4.0])
     grid = np.array([90.0])
-    few, many = variants(tmp_path / "few")[0].band(grid), variants(tmp_path / "many")[0].band(grid)
-    assert [few.low[0], few.mean[0], few.high[0]] == [0.0, 2.0, 5.0]
-    # The exact percentiles of the mean of five draws from 0..4 are 0.8 and 3.2.
-    assert many.mean[0] == 2.0
-    np.testing.assert_allclose([many.low[0], many.high[0]], [0.8, 3.2], atol=0.2)
+    few, many = (groups(tmp_path / name)[0].band(grid) for name in ("few", "many"))
+    assert np.concatenate(few).tolist() == [2.0, 0.0, 5.0]
+    error = stats.t.ppf(0.975, 4) * math.sqrt(2.5 / 5)
+    np.testing.assert_allclose(np.concatenate(many), [2.0, 2.0 - error, 2.0 + error])
 
 
 def test_mean_needs_every_seed(tmp_path: Path) -> None:
     write_run(tmp_path / "0", [(10, 1.0)], seed=0)
     write_run(tmp_path / "1", [(20, 3.0)], seed=1)
-    np.testing.assert_allclose(variants(tmp_path)[0].band(np.array([15.0, 20.0])).mean, [math.nan, 2.0])
+    np.testing.assert_allclose(groups(tmp_path)[0].band(np.array([15.0, 20.0]))[0], [math.nan, 2.0])
 
 
 def test_runs_are_grouped_by_everything_but_seed_and_steps(tmp_path: Path) -> None:
@@ -128,9 +135,9 @@ def test_runs_are_grouped_by_everything_but_seed_and_steps(tmp_path: Path) -> No
     ends(tmp_path, 0.4, [1.0])
     ends(tmp_path, 0.2, [1.0])
     ends(tmp_path, 0.2, [1.0], trace="kbrl")
-    found = variants(tmp_path)
+    found = groups(tmp_path)
     labels = ["DQN", "EVA, weight 0.2, eva.trace=kbrl", "EVA, weight 0.2, eva.trace=tcp", "EVA, weight 0.4"]
-    assert [v.label for v in found] == labels
+    assert [group.label for group in found] == labels
     assert [run.seed for run in found[0].runs] == [0, 1]
 
 
@@ -141,7 +148,9 @@ def test_environments_become_tasks_with_their_own_optimum(tmp_path: Path) -> Non
     assert [task.name for task in tasks] == ["maze-1-coin, maze.num_coins=1", "maze-1-coin, maze.num_coins=2"]
     assert all(task.optimum is not None for task in tasks)
     assert tasks[0].optimum != tasks[1].optimum
-    lines = write_report([tmp_path]).verdict.splitlines()
+    for num_coins in (1, 2):
+        ends(tmp_path, 0.4, [1.0], num_coins=num_coins)
+    lines = write_report([tmp_path]).comparisons.splitlines()
     assert [line.partition(": ")[0] for line in lines] == [task.name for task in tasks]
 
 
@@ -154,46 +163,53 @@ def test_optimum_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dqn", "eva", "words"),
+    ("dqn", "eva", "difference", "ci", "n", "verdict"),
     [
-        (
-            [-0.27, -0.01],
-            [0.58, 0.84],
-            "EVA (weight 0.4) ends at 0.71 (0.58 to 0.84), DQN at -0.14 (-0.27 to -0.01) "
-            "over 2 seeds each, optimum 0.94: EVA is ahead on every seed.",
-        ),
-        ([0.5, 0.6], [0.1, 0.2], "EVA is behind on every seed."),
-        ([0.5, 0.6], [0.55, 0.9], "EVA overlaps with DQN, too close to call with 2 seeds."),
-        ([0.5, 0.6], [0.6, 0.9], "EVA overlaps with DQN, too close to call with 2 seeds."),
-        ([0.5, 0.6, 0.7], [0.6, 0.9], "over 2 and 3 seeds, optimum 0.94: EVA overlaps with DQN, "),
-        ([0.5], [0.6], "DQN at 0.50 over 1 seed each, optimum 0.94: EVA is ahead on a single seed."),
-        ([0.5], [], "DQN ends at 0.50 over 1 seed, optimum 0.94: no EVA run to compare with."),
-        # From five seeds on an interval decides: two outliers do not hide a difference, nor few seeds make one.
-        ([0.1] * 9 + [0.8], [0.7] * 9 + [0.0], "EVA is ahead (difference 0.46, 95% interval 0.2"),
-        ([0.7] * 9 + [0.0], [0.1] * 9 + [0.8], "EVA is behind (difference -0.46, 95% interval -0."),
-        (
-            [0.1, 0.9, 0.2, 0.8, 0.5],
-            [0.2, 0.9, 0.3, 0.8, 0.5],
-            "EVA is not surely ahead or behind (difference 0.04, 95%",
-        ),
-        ([], [0.5, 0.7], "ends at 0.60 (0.50 to 0.70) over 2 seeds, optimum 0.94: no DQN run to compare with."),
+        ([0.1, 0.2, 0.3], [0.8, 0.9, 1.0], "+0.70", "[0.47, 0.93]", "3", "better"),
+        ([0.8, 0.9, 1.0], [0.1, 0.2, 0.3], "-0.70", "[-0.93, -0.47]", "3", "worse"),
+        ([0.5, 0.6], [0.6, 0.9], "+0.20", "[-1.13, 1.53]", "2", "undecided"),
+        ([0.5, 0.5, 0.5], [0.501, 0.501], "+0.00", "[0.00, 0.00]", "2", "no difference"),
+        ([0.1, 0.2, 0.3], [0.9], "+0.70", "one seed", "1", "undecided"),
+        ([0.5], [0.6], "+0.10", "one seed", "1", "undecided"),
     ],
 )
-def test_verdict(tmp_path: Path, dqn: list[float], eva: list[float], words: str) -> None:
+def test_eva_is_compared_with_dqn(
+    tmp_path: Path, dqn: list[float], eva: list[float], difference: str, ci: str, n: str, verdict: str
+) -> None:
     ends(tmp_path, 0.0, dqn)
     ends(tmp_path, 0.4, eva)
-    assert words in judge(tmp_path)
+    assert compare(tmp_path) == [("EVA, weight 0.4 - DQN", difference, ci, n, verdict)]
+    result = write_report([tmp_path])
+    assert result.comparisons == f"EVA, weight 0.4 - DQN  {difference}  {ci}  {n}  {verdict}"
+    for cell in (difference, ci, n, verdict):
+        assert f">{cell}</td>" in result.html.read_text()
 
 
-def test_verdict_on_several_variants(tmp_path: Path) -> None:
+def test_margin_is_a_twentieth_of_the_optimum_above_random_play(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [0.5])
+    (task,) = group_tasks(find_runs([tmp_path]))
+    assert task.optimum is not None
+    assert task.chance is not None
+    assert task.margin == pytest.approx((task.optimum - task.chance) / 20)
+    assert replace(task, chance=None).margin == 0
+
+
+def test_every_eva_is_compared_with_every_dqn(tmp_path: Path) -> None:
     ends(tmp_path, 0.0, [0.5, 0.6])
+    assert compare(tmp_path) == []
     ends(tmp_path, 0.2, [0.7, 0.8])
     ends(tmp_path, 0.4, [0.8, 0.9])
-    assert judge(tmp_path).endswith(": each EVA is ahead on every seed.")
-    ends(tmp_path, 0.9, [0.1, 0.2])
-    assert "weight 0.4 is ahead on every seed; weight 0.9 is behind on every seed." in judge(tmp_path)
     ends(tmp_path, 0.0, [0.1], trace="kbrl")
-    assert judge(tmp_path).endswith("more than one DQN, so no single comparison.")
+    baselines = ("DQN, eva.trace=kbrl", "DQN, eva.trace=tcp")
+    expected = [f"EVA, weight {weight} - {dqn}" for weight in (0.2, 0.4) for dqn in baselines]
+    assert [row.compared for row in compare(tmp_path)] == expected
+
+
+def test_arms_without_final_return_are_not_compared(tmp_path: Path) -> None:
+    ends(tmp_path, 0.4, [0.5])
+    write_run(tmp_path / "silent", [])
+    assert compare(tmp_path) == []
+    assert "EVA and DQN" not in write_report([tmp_path]).html.read_text()
 
 
 def test_many_runs_are_not_drawn_one_by_one(tmp_path: Path) -> None:
@@ -206,25 +222,14 @@ def test_many_runs_are_not_drawn_one_by_one(tmp_path: Path) -> None:
     ends(tmp_path, 0.8, [0.7])
     assert num_thin_lines() == 0
     write_run(tmp_path / "late", [(10, 0.5)], seed=7, state="running", done=10)
-    assert num_thin_lines() == 1, "what is unfinished is in no mean"
-
-
-def test_verdict_without_a_finished_episode(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", [])
-    assert judge(tmp_path).startswith("No episode has finished")
-
-
-def test_a_run_without_a_late_episode_is_not_denied(tmp_path: Path) -> None:
-    ends(tmp_path, 0.4, [0.5])
-    write_run(tmp_path / "silent", [])
-    assert judge(tmp_path).endswith(": no DQN run has finished an episode in its last 20% to compare with.")
+    assert num_thin_lines() == 1, "unfinished runs are in no mean"
 
 
 def test_a_seed_counts_once(tmp_path: Path) -> None:
     ends(tmp_path / "here", 0.0, [0.5, 0.6])
     ends(tmp_path / "above", 0.0, [-5.0], steps=90, done=90)
-    assert "DQN ends at 0.55 (0.50 to 0.60) over 2 seeds" in judge(tmp_path)
-    assert "a seed occurs more than once; of its runs, the longest counts." in write_report([tmp_path]).html.read_text()
+    assert finals(tmp_path) == [0.5, 0.6]
+    assert "a seed occurs more than once; the longest of its runs counts." in write_report([tmp_path]).html.read_text()
 
 
 def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> None:
@@ -232,32 +237,36 @@ def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> N
     path = write_run(tmp_path / "late", [(10, 99.0)], seed=7, state="running", done=10)
     with (path / "episodes.csv").open("a") as file:
         file.write("12,0,")  # the run is writing this line
-    assert "DQN ends at 0.55 (0.50 to 0.60) over 2 seeds" in judge(tmp_path)
+    assert finals(tmp_path) == [0.5, 0.6]
     html = write_report([tmp_path]).html.read_text(encoding="utf-8")
     assert ">unfinished<" in html
     assert "99.00" in html
     assert "seed 7 (running at 10)" in html
-    assert judge(path).startswith("So far, with unfinished runs: DQN ends at 99.00")
+    assert "<strong>0.55</strong>" in html
+    assert "2 of 3" in html
+    assert "Dotted: unfinished runs." in html
+    assert finals(path) == [99.0]
+    assert "unfinished runs, shown as they stand" in " ".join(notes(group_tasks(find_runs([path]))))
 
 
-def test_caveats_name_what_makes_runs_incomparable(tmp_path: Path) -> None:
+def test_notes_name_what_makes_runs_incomparable(tmp_path: Path) -> None:
     ends(tmp_path, 0.0, [0.5])
-    assert caveats(group_tasks(find_runs([tmp_path]))) == []
+    assert notes(group_tasks(find_runs([tmp_path]))) == []
     ends(tmp_path, 0.0, [0.5], steps=200)
     ends(tmp_path, 0.4, [0.5], trace="kbrl")
     path = write_run(tmp_path / "none", [], seed=1)
     (path / "provenance.json").write_text(json.dumps({"commit": None, "dirty": True}))
-    text = " ".join(caveats(group_tasks(find_runs([tmp_path]))))
+    text = " ".join(notes(group_tasks(find_runs([tmp_path]))))
     for words in ("different numbers", "seed occurs", "(eva.trace)", "commits", "uncommitted", "without an episode"):
         assert words in text
 
 
-def test_who_went_on_with_a_run_counts_too(tmp_path: Path) -> None:
+def test_notes_include_the_commits_of_continuations(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [(90, 1.0)])
     origin = {"commit": "a", "dirty": False}
     for later, expected in ((origin, 0), ({"commit": "b", "dirty": False}, 1), ({"commit": "b", "dirty": True}, 2)):
         (path / "provenance.json").write_text(json.dumps({**origin, "continued": [later]}))
-        assert len(caveats(group_tasks(find_runs([path])))) == expected
+        assert len(notes(group_tasks(find_runs([path])))) == expected
 
 
 def test_a_run_that_has_just_begun_has_no_episodes(tmp_path: Path) -> None:
@@ -266,12 +275,17 @@ def test_a_run_that_has_just_begun_has_no_episodes(tmp_path: Path) -> None:
     assert len(find_runs([path])[0].episode_steps) == 0
     finished = write_run(tmp_path / "finished", [])
     (finished / "episodes.csv").write_text("")
-    with pytest.raises(UserError, match="is not a table"):
+    with pytest.raises(UserError, match="not a table"):
         find_runs([finished])
 
 
-def test_numbers_are_printed_for_mazes_and_for_game_scores() -> None:
+def test_numbers_have_two_decimals_or_thousands_separators() -> None:
     assert [number(value) for value in (0.714, -0.001, 12345.6)] == ["0.71", "0.00", "12,346"]
+    assert [number(value) for value in (math.nan, math.inf)] == ["\N{EN DASH}", "never"]
+    assert [signed(value) for value in (0.5, -0.5, math.inf)] == ["+0.50", "-0.50", "never"]
+    assert interval(Estimate(0.5, 0.0, math.inf, 3)) == "[0.00, never]"
+    assert level(Estimate(0.5, 0.25, 0.75, 3)) == "0.50 [0.25, 0.75]"
+    assert level(Estimate(0.5, math.nan, math.nan, 1)) == "0.50"
 
 
 def test_page_is_self_contained(tmp_path: Path) -> None:
@@ -280,14 +294,14 @@ def test_page_is_self_contained(tmp_path: Path) -> None:
     result = write_report([tmp_path])
     assert (result.html, result.png) == (tmp_path / "report.html", tmp_path / "report.png")
     html = result.html.read_text(encoding="utf-8")
-    assert result.verdict in html
+    assert html.startswith("<!DOCTYPE html>")
     for reference in ("http://", "https://", "<script", "<link", "<img", "@import", "url(//"):
         assert reference not in html
     assert re.search(r'(?:src|href)="(?!#)', html) is None
     ids = re.findall(r'\bid="([^"]*)"', html)
     assert len(ids) == len(set(ids))
     assert "prefers-color-scheme:dark" in html
-    assert "Band: over seeds, minimum to maximum. Dashed: the optimal return" in html
+    assert "Band: 95% CI of the mean from\n5 seeds on, otherwise minimum to maximum." in html
     assert '<th scope="col"' in html
     assert result.png.read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["report.html", "report.png"]
@@ -347,7 +361,7 @@ def test_damaged_run_is_a_user_error_of_one_sentence(tmp_path: Path, file: str, 
         write_report([path])
 
 
-def test_a_strange_origin_is_no_trouble(tmp_path: Path) -> None:
+def test_malformed_provenance_is_tolerated(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [(1, 1.0)])
     for continued in (3, "who", [3], {"commit": 3}):
         (path / "provenance.json").write_text(json.dumps({"continued": continued}))

@@ -108,7 +108,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 def frozen_parts(agent: EVAAgent) -> dict[str, bytes]:
     """Return the bytes of network, optimiser and memory, with what the memory finds."""
-    arrays, plain = pack({"learner": agent.learner.get_state(), "replay": agent.replay.get_state()})
+    arrays, plain = pack({"learner": agent.learner.state_dict(), "replay": agent.replay.state_dict()})
     more = {"complete": agent.replay.complete}
     return {name: array.tobytes() for name, array in (arrays | more).items()} | {"plain": repr(plain).encode()}
 
@@ -264,7 +264,7 @@ def test_load_run_brings_back_policy_and_memory(run: Path) -> None:
     policy, memory = (load_file(run / f"{name}.safetensors") for name in ("policy", "memory"))
     for network in (agent.learner.network, agent.learner.target_network):
         assert all(torch.equal(value, policy[name]) for name, value in network.state_dict().items())
-    for name, value in agent.replay.get_state().items():
+    for name, value in agent.replay.state_dict().items():
         np.testing.assert_array_equal(np.asarray(value), memory[name].numpy())
     assert agent.weight == config.eva.nonparametric_weight
     assert agent.replay.num_complete > 0
@@ -381,7 +381,7 @@ def test_files_of_another_run_are_refused(
 def test_values_that_are_no_numbers_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / "policy.safetensors"
     save_file({name: tensor * torch.nan for name, tensor in load_file(file).items()}, file)
-    assert "the network's values are infinite or not numbers" in refused([str(copy)], capsys)
+    assert "the network's values are infinite or NaN" in refused([str(copy)], capsys)
 
 
 @pytest.mark.parametrize("action", [99, -1])
@@ -409,34 +409,17 @@ def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys:
 # Numbers.
 
 
-def test_the_interval_of_a_mean() -> None:
-    low, high = mean_interval(np.array([0.0, 1.0]))
-    assert (low, high) == (0.0, 1.0)  # means 0, 1/2, 1 with probabilities 1/4, 1/2, 1/4
-    low, high = mean_interval(np.array([3.5]))
-    assert (low, high) == (3.5, 3.5)
-    low, high = mean_interval(np.full(7, -2.0))
-    np.testing.assert_allclose([low, high], -2.0)
+def test_intervals_of_evaluations_are_students_t() -> None:
+    (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0, 6.0]), 0.5)])
+    error = 4.302653 * math.sqrt(7 / 3)  # the quantile of t with 2 degrees of freedom
+    np.testing.assert_allclose(row["interval"], [3 - error, 3 + error], rtol=1e-6)
 
 
-def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
-    values = np.random.default_rng(1).gamma(2.0, size=9)
-    picks = np.random.default_rng(0).integers(9, size=(2_000, 9)).tolist()
-    means = sorted(math.fsum(values[i] for i in pick) / 9 for pick in picks)
-    low, high = mean_interval(values)
-    # The quantile at place p of 2,000 sorted means lies between its neighbours.
-    assert means[math.floor(0.025 * 1_999)] - 1e-12 <= low <= means[math.ceil(0.025 * 1_999)] + 1e-12
-    assert means[math.floor(0.975 * 1_999)] - 1e-12 <= high <= means[math.ceil(0.975 * 1_999)] + 1e-12
-
-
-def test_the_interval_of_many_is_the_normal_one_and_axes_are_apart() -> None:
-    values = np.random.default_rng(2).normal([0.0, 10.0], [1.0, 3.0], size=(400, 2))
-    low, high = mean_interval(values)
-    assert low.shape == high.shape == (2,)
-    half = 1.96 * values.std(axis=0, ddof=1) / math.sqrt(400)
-    np.testing.assert_allclose(low, values.mean(axis=0) - half, atol=0.15 * half.max())
-    np.testing.assert_allclose(high, values.mean(axis=0) + half, atol=0.15 * half.max())
-    alone = mean_interval(values[:, 1])
-    np.testing.assert_allclose([low[1], high[1]], alone)
+def test_single_episode_has_no_interval() -> None:
+    rows = summarise_evaluation([(0.0, np.array([1.0]), None), (0.4, np.array([3.0]), 0.5)])
+    assert [(row["interval"], row["gain_interval"]) for row in rows] == [(None, None)] * 2
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+    assert evaluation_table(rows).splitlines()[2].split() == ["0.4", "3.000", "+2.000", "50.0%"]
 
 
 def test_gains_are_paired_with_weight_0() -> None:
@@ -448,7 +431,7 @@ def test_gains_are_paired_with_weight_0() -> None:
     gaining, baseline, other = summarise_evaluation(played)
     assert (gaining["weight"], gaining["episodes"], gaining["mean_return"]) == (0.4, 3, 3.0)
     assert (gaining["gain"], gaining["changed_share"]) == (1.0, 0.25)
-    np.testing.assert_allclose(gaining["gain_interval"], [1.0, 1.0])  # always 1: pairing leaves no doubt
+    np.testing.assert_allclose(gaining["gain_interval"], [1.0, 1.0])  # every difference is 1
     assert gaining["interval"][0] < 3.0 < gaining["interval"][1]
     assert (baseline["gain"], baseline["gain_interval"]) == (0.0, [0.0, 0.0])
     assert other["gain"] == 0.0
@@ -465,5 +448,5 @@ def test_the_table_is_aligned() -> None:
     rows = summarise_evaluation([(0.0, np.array([1.0, 1.0]), None), (0.25, np.array([1.5, 1.5]), 0.125)])
     lines = evaluation_table(rows).splitlines()
     assert len({len(line) for line in lines}) == 1
-    assert lines[1].split() == ["0", "1.000", "1.000", "to", "1.000", "+0.000", "0.000", "to", "0.000"]
-    assert lines[2].split() == ["0.25", "1.500", "1.500", "to", "1.500", "+0.500", "0.500", "to", "0.500", "12.5%"]
+    assert lines[1].split() == ["0", "1.000", "[1.000,", "1.000]", "+0.000", "[0.000,", "0.000]"]
+    assert lines[2].split() == ["0.25", "1.500", "[1.500,", "1.500]", "+0.500", "[0.500,", "0.500]", "12.5%"]

@@ -25,7 +25,7 @@ from eva.runs.checkpoint.store import CheckpointStore, load
 from eva.runs.loop import train
 from eva.runs.record.directory import RunDirectory
 from tests.helpers.agents import Bomb
-from tests.test_resume import (
+from tests.runs.test_resume import (
     FILES,
     checkpoint_steps,
     command,
@@ -99,8 +99,8 @@ MOMENTS = {  # the method during whose n-th call the disk is full, and how many 
     "checkpoint": (CheckpointStore, "save", 3, 0),
     "half a checkpoint": (CheckpointStore, "save", 3, 20_000),
     "records before a checkpoint": (RunDirectory, "get_state", 3, 0),
-    "policy": (RunDirectory, "keep", 1, 1_000),
-    "memory": (RunDirectory, "keep", 1, 10_000),
+    "policy": (RunDirectory, "save_agent", 1, 1_000),
+    "memory": (RunDirectory, "save_agent", 1, 10_000),
 }
 
 

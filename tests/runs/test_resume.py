@@ -37,7 +37,7 @@ from eva.config import Config
 from eva.errors import UserError
 from eva.presets import for_environment
 from eva.report.pages import write_report
-from eva.runs.checkpoint.policy import Safety
+from eva.runs.checkpoint.policy import Checkpointer
 from eva.runs.checkpoint.state import unpack
 from eva.runs.checkpoint.store import CheckpointStore, load
 from eva.runs.evaluate import evaluate
@@ -195,19 +195,19 @@ def test_every_part_of_the_state_matters(tmp_path, monkeypatch):
     config = run_config()
     trained(config, tmp_path / "whole")
     whole = recorded(tmp_path / "whole")
-    genuine = Training.set_state
+    genuine = Training.load_state_dict
     trained(replace(config, steps=72), tmp_path / "half")
     for part in ("learner", "replay", "adjuster", "exploration", "sampling", "means"):
         path = tmp_path / part
         shutil.copytree(tmp_path / "half", path)
-        fresh = Training(config).get_state()["agent"]
+        fresh = Training(config).state_dict()["agent"]
 
         def forgetful(self: Training, state: Any, part: str = part, fresh: Any = fresh) -> Any:
             state["agent"][part] = fresh[part]
             return genuine(self, state)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Training, "set_state", forgetful)
+            patch.setattr(Training, "load_state_dict", forgetful)
             trained(config, path)
         assert differing(path, whole), part
 
@@ -237,7 +237,9 @@ def test_train_tells_what_it_does(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == f"{path} is finished: 100 transitions.\n"
     assert main([*arguments, "--steps", "120"]) == 0
     assert f"{path} goes on from 100 transitions." in capsys.readouterr().err
-    assert status_of(path) == {"state": "finished", "step": 120, "steps": 120}
+    status = status_of(path)
+    assert status.pop("largest_abs_q") > 0
+    assert status == {"state": "finished", "step": 120, "steps": 120}
     assert main([*arguments, "--steps", "90"]) == 0
     assert capsys.readouterr().err == f"{path} is finished: 120 transitions.\n"
 
@@ -440,13 +442,13 @@ def test_a_run_stops_in_order_and_goes_on(tmp_path, tmp_path_factory, number):
 
 
 def test_a_stop_after_the_last_step_leaves_the_run_finished(tmp_path, monkeypatch):
-    keep = RunDirectory.keep
+    save_agent = RunDirectory.save_agent
 
     def interrupted(self: RunDirectory, agent: Any) -> None:
         signal.raise_signal(signal.SIGTERM)
-        keep(self, agent)
+        save_agent(self, agent)
 
-    monkeypatch.setattr(RunDirectory, "keep", interrupted)
+    monkeypatch.setattr(RunDirectory, "save_agent", interrupted)
     with pytest.raises(StoppedError):
         trained(run_config(), tmp_path / "run")
     assert status_of(tmp_path / "run")["state"] == "finished"
@@ -464,7 +466,7 @@ def test_a_finished_run_that_cannot_go_on_stays_as_it_is(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise UserError("the emulators do not come to where they were")
 
-    monkeypatch.setattr(Training, "set_state", refuse)
+    monkeypatch.setattr(Training, "load_state_dict", refuse)
     with pytest.raises(UserError, match="do not come"):
         trained(replace(config, steps=2 * config.steps), path)
     assert files() == before
@@ -586,7 +588,7 @@ def test_an_environment_that_tells_its_state_goes_on(tmp_path, num_environments)
 
 
 def test_the_example_of_the_documentation_goes_on(tmp_path, monkeypatch, capsys):
-    text = (Path(__file__).parents[1] / "docs" / "reliability.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "walk.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -665,7 +667,7 @@ def resumed_training(config: Config, path: Path) -> Training:
     training = Training(config)
     loaded = CheckpointStore(path / "checkpoints").load_newest(config.identity).checkpoint
     assert loaded is not None
-    training.agent.set_state(unpack(loaded.arrays, loaded.plain)["training"]["agent"])
+    training.agent.load_state_dict(unpack(loaded.arrays, loaded.plain)["training"]["agent"])
     return training
 
 
@@ -697,7 +699,7 @@ def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
     assert "eva: the run diverged at" in sentences[0]
     assert what in sentences[0]
     assert "lower learner.learning_rate" in sentences[0]
-    assert "see that the environment's rewards and observations are finite" in sentences[0]
+    assert "check that the environment's rewards and observations are finite" in sentences[0]
     assert str(apart) in sentences[0]
 
 
@@ -719,13 +721,13 @@ def test_what_counts_as_diverged(tmp_path):
         with RunDirectory(tmp_path / str(number), config) as directory:
             directory.begin({})
             next(training.steps())
-            training.agent.largest_value = value
-            safety = Safety(training, directory)
+            training.agent.monitor.largest_value = value
+            checkpointer = Checkpointer(training, directory)
             if complaint is None:
-                safety.check({"loss": loss})
+                checkpointer.check_divergence(loss)
             else:
                 with pytest.raises(UserError, match=complaint):
-                    safety.check({"loss": loss})
+                    checkpointer.check_divergence(loss)
 
 
 def test_a_run_that_diverges_goes_on_if_it_shall(tmp_path, capsys):
@@ -748,5 +750,5 @@ def test_a_network_that_is_broken_is_never_a_good_checkpoint(tmp_path):
         next(training.steps())
         next(iter(training.agent.learner.network.parameters())).data[0] = torch.nan
         with pytest.raises(UserError, match="a parameter of the network"):
-            Safety(training, directory).save()
+            Checkpointer(training, directory).save()
     assert [entry.name for entry in (tmp_path / "checkpoints").iterdir()] == ["diverged-step-000000000001"]

@@ -21,13 +21,13 @@ from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.agent.memory.observations import StackedObservations
 from eva.agent.memory.replay import ReplayBuffer
 from eva.build import build_agent
+from eva.build_memory import COMPRESSION, bytes_per_observation
 from eva.config import Config
 from eva.errors import UserError
 from eva.runs.checkpoint.state import pack, unpack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.record.directory import RunDirectory
 from eva.types import EnvironmentSpec, Ints, Observations, State, StepOutcome
-from eva.variants import COMPRESSION, bytes_per_observation
 from tests.helpers.agents import ScriptedVector, run, same_learning, tiny
 from tests.helpers.reference.frames import ReferenceStacks
 from tests.helpers.strategies import CPU, GAMMA, STEP, TERMINATE, TRUNCATE
@@ -91,10 +91,10 @@ class StackCase:
 
     def resume(self, loaded: bool) -> State:
         """Go on with a copy of the memory; returns what the original, which must not change, held."""
-        state = self.replay.get_state()
+        state = self.replay.state_dict()
         held = deepcopy(state)
         self.replay = self.empty()
-        self.replay.set_state(deepcopy(state) if loaded else state)
+        self.replay.load_state_dict(deepcopy(state) if loaded else state)
         return held
 
     def check(self) -> None:
@@ -156,17 +156,17 @@ def test_a_copy_goes_on_as_the_original_would(life: Life, share: float, loaded: 
         whole.remember(events)
         halves.remember(events)
     halves.check()
-    assert differing(whole.replay.get_state(), halves.replay.get_state()) == []
-    assert differing(original.get_state(), held) == [], "the original was written to"
+    assert differing(whole.replay.state_dict(), halves.replay.state_dict()) == []
+    assert differing(original.state_dict(), held) == [], "the original was written to"
 
 
 def test_raw_frames_that_were_loaded_are_not_copied() -> None:
     frames = RawFrames(1, 5, FRAME, BYTES)
     loaded = np.ones((5, *FRAME), np.uint8)
-    frames.set_state({"frames": loaded})
+    frames.load_state_dict({"frames": loaded})
     assert frames.fetch(np.array([0]))[0]() is loaded
     with pytest.raises(ValueError, match="could not broadcast"):
-        frames.set_state({"frames": loaded[:4]})
+        frames.load_state_dict({"frames": loaded[:4]})
 
 
 def test_an_episode_that_begins_in_another_way_is_refused() -> None:
@@ -225,13 +225,13 @@ def test_a_ring_that_is_overwritten_does_not_grow() -> None:
 def test_frames_that_are_cut_short_or_damaged_are_refused() -> None:
     frames = CompressedFrames(1, 4, FRAME, BYTES, block_places=2)
     frames.write(np.array([0]), np.ones((1, *FRAME), np.uint8))
-    state = deepcopy(frames.get_state())
+    state = deepcopy(frames.state_dict())
     with pytest.raises(ValueError, match="of another size"):
-        frames.set_state({**state, "frames": state["frames"][:-1]})
-    frames.set_state({**state, "frame_ends": 0 * state["frame_ends"]})
+        frames.load_state_dict({**state, "frames": state["frames"][:-1]})
+    frames.load_state_dict({**state, "frame_ends": 0 * state["frame_ends"]})
     with pytest.raises(ValueError, match="1 of 1 frames to be read are missing"):
         frames.fetch(np.array([0]))
-    frames.set_state({**state, "frames": state["frames"] ^ 255})
+    frames.load_state_dict({**state, "frames": state["frames"] ^ 255})
     with pytest.raises(ValueError, match="could not determine decompressed size"):
         frames.fetch(np.array([0]))[0]()
 
@@ -294,21 +294,21 @@ def test_how_frames_are_kept_decides_nothing(frames: str) -> None:
 def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: Path) -> None:
     agent, environment = agent_that_ran(frames)
     config = stacked_config(frames)
-    arrays, plain = pack(agent.get_state())
+    arrays, plain = pack(agent.state_dict())
     CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(1, {}, plain, arrays))
     loaded = CheckpointStore(tmp_path / "checkpoints").load_newest({}).checkpoint
     assert loaded is not None
     resumed = build_agent(config, environment.spec)
-    resumed.set_state(unpack(loaded.arrays, loaded.plain))
+    resumed.load_state_dict(unpack(loaded.arrays, loaded.plain))
     with RunDirectory(tmp_path / "run", config) as directory:
         directory.begin({})
-        directory.keep(resumed)
+        directory.save_agent(resumed)
     memory = load_file(tmp_path / "run" / "memory.safetensors")
-    assert differing(pack(agent.replay.get_state())[0], memory) == []
+    assert differing(pack(agent.replay.state_dict())[0], memory) == []
 
     for each in (agent, resumed):
         run(each, StackedVector(SCRIPT, 4), 20)
-    assert differing(pack(agent.get_state())[0], pack(resumed.get_state())[0]) == []
+    assert differing(pack(agent.state_dict())[0], pack(resumed.state_dict())[0]) == []
 
 
 def test_batches_of_stacks_lie_in_memory_as_the_network_reads_them() -> None:
@@ -337,7 +337,7 @@ def test_the_bytes_of_an_observation(make_frames: Any) -> None:
     for slot in range(num_slots):
         frame = np.roll(noise, slot).reshape(1, 1, 84, 84) ^ np.uint8(slot % 251)
         store.write(np.array([slot]), frame, np.array([False]))
-    held = sum(array.nbytes for array in store.get_state().values())
+    held = sum(array.nbytes for array in store.state_dict().values())
     kind = "raw" if make_frames is RawFrames else "compressed"
     told = num_slots * bytes_per_observation(ATARI, BYTES, 4, kind)
     assert 0.9 * told < held < 1.1 * told

@@ -39,7 +39,7 @@ def with_values(values: Sequence[float]) -> Priorities:
     """Return a tree with these priorities, whatever they are."""
     priorities = make(len(values))
     state = {"priorities": np.array(values, float), "largest_priority": np.array(1.0), "num_prioritised": np.array(0)}
-    priorities.set_state(state)
+    priorities.load_state_dict(state)
     return priorities
 
 
@@ -112,9 +112,9 @@ def test_sums_never_drift_and_a_restored_tree_is_the_same_to_the_bit(
     tree, reference = lived(*history, alpha=0.6)
     restored = make(history[0], alpha=0.6)
     restored.add(np.arange(history[0]))  # nothing of what was there before may be left
-    restored.set_state(frozen(tree.get_state()))
+    restored.load_state_dict(frozen(tree.state_dict()))
     assert same(restored._levels, tree._levels)
-    assert same(restored.get_state(), tree.get_state())
+    assert same(restored.state_dict(), tree.state_dict())
     assume(reference.values)
     state = generator.bit_generator.state
     drawn = tree.sample(generator, 16)

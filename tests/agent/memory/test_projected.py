@@ -15,7 +15,9 @@ from torch import Tensor
 from eva.agent.agent import EVAAgent
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
-from eva.build import build_environment, build_replay
+from eva.build import build_environment
+from eva.build_memory import build_replay
+from eva.types import Bools, State
 from tests.helpers.agents import ran, same_learning, tiny, watch
 from tests.helpers.reference.neighbours import nearest
 from tests.helpers.strategies import CPU, generators
@@ -98,8 +100,13 @@ def low_rank(num: int, noise: float, seed: int = 0) -> Tensor:
     return torch.tensor(keys, dtype=torch.float32)
 
 
+def restore(index: NeighbourIndex, state: State, admitted: Bools) -> None:
+    index.load_state_dict(state)
+    index.admit(admitted.nonzero()[0])
+
+
 def filled(index: NeighbourIndex, keys: Tensor) -> Any:
-    index.restore(keys, np.arange(len(keys)), len(keys), np.ones(len(keys), np.bool_))
+    restore(index, {"keys": keys, "born": np.arange(len(keys))}, np.ones(len(keys), np.bool_))
     return index
 
 
@@ -166,7 +173,7 @@ def test_a_place_that_held_no_number_is_not_found_once_it_is_gone() -> None:
         index.admit(hidden)
         index.search(query, 3)
         index.write(hidden, query)
-        index.restore(index.keys.clone(), index.born.copy(), index.num_written, index.admitted.copy())  # fits anew
+        restore(index, copy.deepcopy(index.state_dict()), index.admitted.copy())  # refits
     assert_same(brute, projected, query, 3)
     assert 17 not in projected.search(query, 3)[0]
 
@@ -196,7 +203,7 @@ def test_an_index_is_restored_over_what_it_held() -> None:
     assert_same(brute, projected, low_rank(3, 0.1, seed=2), 5)
     keys = low_rank(300, 0.1, seed=1).flip(1)
     for index in (brute, projected):
-        index.restore(keys, np.arange(300)[::-1], 300, np.arange(300) < 200)
+        restore(index, {"keys": keys, "born": np.arange(300)[::-1]}, np.arange(300) < 200)
     assert_same(brute, projected, keys[150:250], 5)
     assert projected.num_fallbacks == 0
 
@@ -227,14 +234,15 @@ def live(index: ProjectedIndex, first: int, last: int) -> None:
 def test_a_restored_index_goes_on_to_the_bit() -> None:
     one, other = (ProjectedIndex(400, 64, CPU, 4, largest_share=0.2) for _ in range(2))
     live(filled(one, low_rank(400, 0.3)), 0, 50)
-    state = copy.deepcopy(one.get_search_state())
+    state = copy.deepcopy(one.search_state())
     assert state["unsketched"].sum() == 1
-    other.restore(one.keys.clone(), one.born.copy(), one.num_written, one.admitted.copy())
-    other.set_search_state(state)
+    restore(other, copy.deepcopy(one.state_dict()), one.admitted)
+    assert other.num_written == one.num_written
+    other.load_search_state(state)
     for first, last in ((50, 60), (60, 400)):
         for index in (one, other):
             live(index, first, last)
-        for (name, mine), its in zip(one.get_search_state().items(), other.get_search_state().values(), strict=True):
+        for (name, mine), its in zip(one.search_state().items(), other.search_state().values(), strict=True):
             np.testing.assert_array_equal(mine, its, err_msg=name)
     assert 20 < one.num_fallbacks < one.num_searches - 20
 
@@ -250,8 +258,8 @@ def searching(search: str) -> EVAAgent:
 def test_an_agent_acts_and_learns_the_same() -> None:
     one, other = searching("brute"), searching("projected")
     assert same_learning(one.learner, other.learner)
-    for name, array in one.replay.get_state().items():
-        np.testing.assert_array_equal(array, other.replay.get_state()[name], err_msg=name)
+    for name, array in one.replay.state_dict().items():
+        np.testing.assert_array_equal(array, other.replay.state_dict()[name], err_msg=name)
     mine, its = one.metrics(), other.metrics()
     assert its.pop("searches") > its.pop("search_fallbacks") > 0
     assert mine == its

@@ -29,8 +29,8 @@ from eva.build import build_agent
 from eva.runs.checkpoint.state import pack
 from eva.runs.loop import interact
 from eva.types import Batch
+from tests.agent.memory.test_frames import BYTES, SCRIPT, StackedVector, differing, stacked_config
 from tests.helpers.strategies import CPU, GAMMA
-from tests.test_frames import BYTES, SCRIPT, StackedVector, differing, stacked_config
 
 SHAPE = (3, 2, 5)
 NUM_LANES = 2
@@ -137,7 +137,7 @@ def test_a_memory_that_is_loaded_forgets_what_was_read() -> None:
     slots = np.array([3, 8])
     expected = other.batch(slots).observations.clone()
     replay._reader.begin(replay._with_successors(slots), replay.index.born[replay._with_successors(slots)])
-    replay.set_state(other.get_state())
+    replay.load_state_dict(other.state_dict())
     assert torch.equal(replay.batch(slots).observations, expected)
 
 
@@ -162,10 +162,10 @@ def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(replay.store, "_copy", broken)
     replay.read_ahead(np.random.default_rng(3), 2)
-    before = replay.get_state()["born"].copy()
+    before = replay.state_dict()["born"].copy()
     with pytest.raises(ValueError, match="these frames are lost"):
         source.step(replay)
-    np.testing.assert_array_equal(replay.get_state()["born"], before)
+    np.testing.assert_array_equal(replay.state_dict()["born"], before)
     monkeypatch.undo()
     slots = replay.sample(np.random.default_rng(3), 2)
     np.testing.assert_array_equal(replay.batch(slots).observations, replay.observations_at(slots))
@@ -197,7 +197,7 @@ def test_the_thread_ends_with_the_memory() -> None:
 
 @pytest.mark.parametrize("frames", ["raw", "compressed"])
 def test_an_agent_learns_the_same(frames: str, readings: list[str]) -> None:
-    assert differing(pack(_trained(frames, 1).get_state())[0], pack(_trained(frames, 2).get_state())[0]) == []
+    assert differing(pack(_trained(frames, 1).state_dict())[0], pack(_trained(frames, 2).state_dict())[0]) == []
     assert sum(name.startswith("eva-reader") for name in readings) > 20
 
 

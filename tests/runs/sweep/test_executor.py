@@ -1,4 +1,4 @@
-"""Many runs: each job is carried out once, goes on where it was stopped, and fails alone."""
+"""Jobs run once, continue after a stop, and fail without stopping others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from eva.runs.record.display import Display
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep import process, worker
-from eva.runs.sweep.executor import LocalExecutor, _Processes
+from eva.runs.sweep.executor import LocalExecutor
 from eva.runs.sweep.jobs import Job, Outcome, Play
 from eva.runs.sweep.worker import work
 from tests.helpers.agents import tiny
@@ -38,14 +38,14 @@ def wait_for_steps(directory: Path, process: subprocess.Popen[str] | None = None
         time.sleep(0.05)
 
 
-def test_a_job_travels_as_one_line() -> None:
+def test_job_round_trips_through_one_line_of_json() -> None:
     job = Job(Path("runs/x"), tiny(2, steps=120), PLAYS, ("eva", "experiment", "x"), "eva.integrations.sb3_runs")
     line = job.to_json()
     assert "\n" not in line
     assert Job.from_json(line) == job
 
 
-def test_a_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
+def test_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", tiny(steps=120), PLAYS)
     assert not job.is_done_in(job.directory)
     work(job)
@@ -66,7 +66,7 @@ def test_a_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in job.directory.glob("*.*")} == before
 
 
-def test_playing_on_the_way_does_not_change_the_run(tmp_path: Path) -> None:
+def test_evaluation_episodes_do_not_change_the_run(tmp_path: Path) -> None:
     config = tiny(steps=120)
     work(Job(tmp_path / "played", config, PLAYS))
     work(Job(tmp_path / "plain", config))
@@ -74,22 +74,22 @@ def test_playing_on_the_way_does_not_change_the_run(tmp_path: Path) -> None:
         assert (tmp_path / "played" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
-def test_a_run_that_went_too_far_is_not_taken_for_another(tmp_path: Path) -> None:
+def test_run_with_too_many_transitions_raises(tmp_path: Path) -> None:
     config = tiny(steps=120)
     work(Job(tmp_path / "run", config))
-    with pytest.raises(UserError, match="trained for 120 transitions, beyond the 60 asked for"):
+    with pytest.raises(UserError, match="trained for 120 transitions, more than the requested 60"):
         work(Job(tmp_path / "run", config, PLAYS))
-    with pytest.raises(UserError, match="beyond the 100 asked for"):
+    with pytest.raises(UserError, match="more than the requested 100"):
         work(Job(tmp_path / "run", replace(config, steps=100)))
 
 
-def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
+def test_failed_job_is_reported_and_others_continue(tmp_path: Path) -> None:
     good = Job(tmp_path / "good", tiny(steps=120), PLAYS, ("eva", "experiment", "x"))
     bad = Job(tmp_path / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
-    told: list[Outcome] = []
+    reported: list[Outcome] = []
     stream = io.StringIO()
-    outcomes = LocalExecutor(2, "title", stream, num_retries=1).execute([bad, good], told.append)
-    assert told == outcomes
+    outcomes = LocalExecutor(2, "title", stream, num_retries=1).execute([bad, good], reported.append)
+    assert reported == outcomes
     assert {outcome.job.directory: outcome.state for outcome in outcomes} == {
         bad.directory: "failed",
         good.directory: "finished",
@@ -107,7 +107,7 @@ def test_a_failed_job_is_named_and_stops_no_other(tmp_path: Path) -> None:
     assert "(2 of 2)" in stream.getvalue()
 
 
-def test_a_crash_is_told_in_one_line(
+def test_crash_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def crash(_: Job) -> None:
@@ -115,25 +115,25 @@ def test_a_crash_is_told_in_one_line(
 
     job = Job(tmp_path / "run", tiny(steps=20), command=("eva", "experiment", "x"))
     monkeypatch.setattr(process.subprocess, "Popen", lambda *_, **__: SimpleNamespace(stdin=io.BytesIO()))
-    job.log.write_text("eva: what another said before\n")
+    job.log.write_text("eva: output of an earlier process\n")
     ended = process.WorkerProcess(job)
     monkeypatch.setattr(worker, "work", crash)
     monkeypatch.setattr(worker, "_stop_with_parent", lambda: None)
     monkeypatch.setattr(sys, "argv", ["pytest"])
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{job.to_json()}\n"))
     assert worker.main() == 1
-    assert ended._last_line(1) == "ended with exit code 1"
+    assert ended._error(1) == "ended with exit code 1"
     with job.log.open("a") as log:
         log.write(capsys.readouterr().err)
     assert "Traceback" in job.log.read_text()
-    assert ended._last_line(1) == "ValueError: first line"
-    assert ended._last_line(-signal.SIGKILL) == "ended by SIGKILL"
-    assert ended._last_line(-40) == "ended by signal 40"
+    assert ended._error(1) == "ValueError: first line"
+    assert ended._error(-signal.SIGKILL) == "ended by SIGKILL"
+    assert ended._error(-40) == "ended by signal 40"
     job.log.unlink()
-    assert ended._last_line(1) == "ended with exit code 1"
+    assert ended._error(1) == "ended with exit code 1"
 
 
-def test_a_job_that_cannot_be_started_stops_no_other(tmp_path: Path) -> None:
+def test_job_that_cannot_start_fails_and_others_continue(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     bad, good = (Job(tmp_path / place / "run", tiny(steps=20)) for place in ("file", "folder"))
     outcomes = LocalExecutor(1, "title", io.StringIO(), num_retries=1).execute([bad, good], lambda _: None)
@@ -143,20 +143,20 @@ def test_a_job_that_cannot_be_started_stops_no_other(tmp_path: Path) -> None:
     assert error.startswith("cannot write")
 
 
-def test_a_job_that_another_process_did_meanwhile_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_another_process_finished_meanwhile_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, train = Job(tmp_path / "run", tiny(steps=120), PLAYS), worker._train
 
-    def beaten_to_it(mine: Job, steps: int) -> None:
+    def train_after_another_process(mine: Job, steps: int) -> None:
         monkeypatch.setattr(worker, "_train", train)
-        work(mine)  # whole, while this one waited
+        work(mine)  # another process runs the whole job while this one waits
         train(mine, steps)
 
-    monkeypatch.setattr(worker, "_train", beaten_to_it)
+    monkeypatch.setattr(worker, "_train", train_after_another_process)
     work(job)
     assert job.is_done_in(job.directory)
 
 
-def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_stop_signal_stops_all_jobs_and_the_next_start_continues(tmp_path: Path) -> None:
     long = replace(preset("smoke"), steps=1_000_000)
     jobs = [Job(tmp_path / str(seed), replace(long, seed=seed)) for seed in range(3)]
 
@@ -165,12 +165,12 @@ def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
             wait_for_steps(job.directory)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    told: list[Outcome] = []
+    reported: list[Outcome] = []
     threading.Thread(target=stop_when_running, daemon=True).start()
     with pytest.raises(StoppedError) as stopped:
-        LocalExecutor(2, stream=io.StringIO()).execute(jobs, told.append)
+        LocalExecutor(2, stream=io.StringIO()).execute(jobs, reported.append)
     assert stopped.value.exit_code == 128 + signal.SIGTERM
-    assert {(outcome.job, outcome.state) for outcome in told} == {(job, "stopped") for job in jobs[:2]}
+    assert {(outcome.job, outcome.state) for outcome in reported} == {(job, "stopped") for job in jobs[:2]}
     assert not jobs[2].directory.exists()
     for job in jobs[:2]:
         status = read_status(job.directory)
@@ -178,13 +178,13 @@ def test_stopping_stops_all_and_the_next_one_goes_on(tmp_path: Path) -> None:
         assert [path.name for path in (job.directory / "checkpoints").glob("step-*")] == [f"step-{status.step:012}"]
     step = read_status(jobs[0].directory).step
     shorter = replace(jobs[0], config=replace(jobs[0].config, steps=step + 50))
-    (outcome,) = LocalExecutor(1, stream=io.StringIO()).execute([shorter], told.append)
+    (outcome,) = LocalExecutor(1, stream=io.StringIO()).execute([shorter], reported.append)
     assert outcome.state == "finished"
     continued = json.loads((shorter.directory / "provenance.json").read_text())["continued"]
     assert [part["step"] for part in continued] == [step]
 
 
-def test_nothing_is_left_running_when_the_callback_fails(tmp_path: Path) -> None:
+def test_no_job_keeps_running_when_the_callback_raises(tmp_path: Path) -> None:
     quick = Job(tmp_path / "quick", tiny(steps=20))
     long = Job(tmp_path / "long", replace(preset("smoke"), steps=1_000_000))
 
@@ -195,10 +195,10 @@ def test_nothing_is_left_running_when_the_callback_fails(tmp_path: Path) -> None
         LocalExecutor(2, stream=io.StringIO()).execute([quick, long], fail)
     if long.directory.exists():
         with (long.directory / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody holds it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if another process holds the lock
 
 
-def test_a_worker_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
+def test_worker_stops_when_its_parent_ends(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", replace(preset("smoke"), steps=1_000_000))
     command = [sys.executable, "-m", "eva.runs.sweep.worker"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -211,14 +211,14 @@ def test_a_worker_ends_with_the_process_that_asked_for_it(tmp_path: Path) -> Non
     assert read_status(job.directory).state == "stopped"
 
 
-def test_a_worker_waits_for_one_that_is_about_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_waits_for_a_locked_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(tmp_path / "run", tiny(steps=20))
     job.directory.mkdir()
     held = locked(job.directory / ".lock")
     assert held is not None
     monkeypatch.setattr(worker, "_SECONDS_BETWEEN_TRIES", 0.05)
     with monkeypatch.context() as impatient:
-        impatient.setattr(worker, "_PATIENCE_SECONDS", 0.0)
+        impatient.setattr(worker, "_MAX_WAIT_SECONDS", 0.0)
         with pytest.raises(BusyError, match="another process is training"):
             work(job)
     threading.Timer(0.3, held.close).start()
@@ -226,19 +226,19 @@ def test_a_worker_waits_for_one_that_is_about_to_end(tmp_path: Path, monkeypatch
     assert job.is_done_in(job.directory)
 
 
-def test_runs_are_started_while_their_threads_find_room() -> None:
+def test_jobs_start_while_threads_are_free() -> None:
     def job(threads: int) -> SimpleNamespace:
         return SimpleNamespace(job=Job(Path("run"), tiny(run={"threads": threads})))
 
-    crew = _Processes(4)
-    assert crew.has_room(job(2).job, [job(1), job(1)])
-    assert not crew.has_room(job(2).job, [job(1), job(2)])
-    assert crew.has_room(job(9).job, []), "alone"
-    assert not crew.has_room(job(0).job, [job(1)]), "all cores"
-    assert not crew.has_room(job(1).job, [job(0)])
+    executor = LocalExecutor(4)
+    assert executor.has_capacity(job(2).job, [job(1), job(1)])
+    assert not executor.has_capacity(job(2).job, [job(1), job(2)])
+    assert executor.has_capacity(job(9).job, []), "a large job runs alone"
+    assert not executor.has_capacity(job(0).job, [job(1)]), "0 threads means all cores"
+    assert not executor.has_capacity(job(1).job, [job(0)])
 
 
-def test_a_worker_sees_gpus_only_where_it_asked_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_sees_gpus_only_if_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[dict[str, str]] = []
 
     def popen(*_: object, env: dict[str, str], **__: object) -> SimpleNamespace:
@@ -253,7 +253,7 @@ def test_a_worker_sees_gpus_only_where_it_asked_for_one(tmp_path: Path, monkeypa
     assert {env["OMP_NUM_THREADS"] for env in given} == {"1"}
 
 
-def test_a_name_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_in_names_is_printed_literally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
     stream = io.StringIO()

@@ -1,4 +1,4 @@
-"""Sweeps on a real Ray cluster: lost nodes, workers and drivers leave the bytes of an undisturbed sweep."""
+"""Sweeps on a real Ray cluster: results are the same bytes if nodes, workers and drivers are lost."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ run.checkpoint_period_transitions = 200
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # no token in the user's home
-    monkeypatch.setenv("RAY_ADDRESS", "local")  # not a cluster that happens to run here
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # write no token into the home directory
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # do not use a cluster that runs on this machine
 
 
 def same(jobs: Sequence[Job], others: Sequence[Job]) -> None:
-    """Compare what runs left, byte for byte."""
+    """Assert that the records of runs are equal byte for byte."""
     for job, other in zip(jobs, others, strict=True):
         for name in SAME:
             assert (job.directory / name).read_bytes() == (other.directory / name).read_bytes(), (job.directory, name)
@@ -56,12 +56,12 @@ def elsewhere(jobs: Sequence[Job], folder: Path) -> list[Job]:
     return [replace(job, directory=folder / job.directory.name) for job in jobs]
 
 
-def test_ray_leaves_what_one_machine_leaves_and_a_failing_run_stops_no_other(tmp_path: Path) -> None:
+def test_ray_matches_local_run_and_others_continue_after_a_failure(tmp_path: Path) -> None:
     good = Job(tmp_path / "ray" / "good", tiny(steps=120))
     bad = Job(tmp_path / "ray" / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
-    stream, told = io.StringIO(), list[Outcome]()
-    outcomes = RayExecutor("title", stream, num_retries=1).execute([bad, good], told.append)
-    assert told == outcomes
+    stream, reported = io.StringIO(), list[Outcome]()
+    outcomes = RayExecutor("title", stream, num_retries=1).execute([bad, good], reported.append)
+    assert reported == outcomes
     assert {(outcome.job, outcome.state) for outcome in outcomes} == {(bad, "failed"), (good, "finished")}
     (error,) = [outcome.error for outcome in outcomes if outcome.error is not None]
     assert error.startswith("the run diverged at")
@@ -87,7 +87,7 @@ def cluster(tmp_path: Path) -> Iterator[Any]:
     assert [run for _, run in workers() if tmp_path in run.parents] == []
 
 
-# Who runs what
+# Worker processes
 
 
 def parent(pid: int) -> int:
@@ -95,7 +95,7 @@ def parent(pid: int) -> int:
 
 
 def workers() -> list[tuple[int, Path]]:
-    """Return the processes that hold a run directory, and which."""
+    """Return (process id, run directory) of every worker that holds the lock of a run directory."""
     return [found for process in Path("/proc").glob("[0-9]*") for found in held_by(process)]
 
 
@@ -115,11 +115,11 @@ def until(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
         if found := condition():
             return found
         time.sleep(0.05)
-    raise AssertionError("it does not happen")
+    raise AssertionError(f"the condition was not met in {seconds:g} s")
 
 
 def in_the_middle(directories: set[Path]) -> list[tuple[int, Path]]:
-    """Return the processes that are some way into one of these runs, with a checkpoint."""
+    """Return the workers that have written a checkpoint of one of these runs."""
     return [
         (pid, directory)
         for pid, directory in workers()
@@ -132,7 +132,7 @@ def continued(job: Job) -> int:
 
 
 @pytest.mark.slow
-def test_a_lost_node_and_a_lost_worker_change_nothing(tmp_path: Path, cluster: Any) -> None:
+def test_lost_node_and_lost_workers_do_not_change_results(tmp_path: Path, cluster: Any) -> None:
     config = tiny(steps=1_500, run={"checkpoint_period_transitions": 150})
     jobs = [Job(tmp_path / "ray" / str(seed), replace(config, seed=seed)) for seed in range(12)]
     hit: dict[str, Path] = {}
@@ -155,7 +155,7 @@ def test_a_lost_node_and_a_lost_worker_change_nothing(tmp_path: Path, cluster: A
     stream = io.StringIO()
     outcomes = RayExecutor("title", stream, address=cluster.address, num_retries=1).execute(jobs, lambda _: None)
     thread.join(1)
-    assert len(hit) == 3, "all disturbances came in time"
+    assert len(hit) == 3, "all disturbances happened before the sweep ended"
     assert sorted(str(outcome.job.directory) for outcome in outcomes) == sorted(str(job.directory) for job in jobs)
     assert {outcome.state for outcome in outcomes} == {"finished"}, stream.getvalue()
     assert stream.getvalue().count("retry 1 of 1") == 1, "a lost node or worker of Ray's is not the run's failure"
@@ -171,7 +171,7 @@ def command(*arguments: str, **popen: Any) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_and_started_again(tmp_path: Path, cluster: Any) -> None:
+def test_restarted_driver_skips_finished_runs(tmp_path: Path, cluster: Any) -> None:
     (tmp_path / "grid.toml").write_text(GRID.format(seeds=5, steps=1_500))
     runs = [tmp_path / "runs" / f"seed-{seed}" for seed in range(5)]
     arguments = ("grid.toml", "--executor", "ray", "--address", cluster.address)
@@ -187,7 +187,7 @@ def test_a_driver_that_is_killed_and_started_again(tmp_path: Path, cluster: Any)
     second = command(*arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = second.communicate(timeout=600)
     assert second.returncode == 0, err
-    assert f"5 runs are done, {len(done)} of them before" in out
+    assert f"5 runs are done, {len(done)} of them were done before" in out
     assert {path: path.stat().st_mtime_ns for run in done for path in run.rglob("*")} == before
     assert err.count("is finished") == 5 - len(done)
     with_local = tmp_path / "local"
@@ -201,8 +201,8 @@ def test_a_driver_that_is_killed_and_started_again(tmp_path: Path, cluster: Any)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("executor", "is_background"), [("local", False), ("ray", False), ("ray", True)])
-def test_ctrl_c_checkpoints_all_and_leaves_nothing_running(tmp_path: Path, executor: str, is_background: bool) -> None:
-    """Or SIGTERM, for what a script has started in the background: there, SIGINT is ignored by all processes."""
+def test_ctrl_c_checkpoints_all_runs_and_leaves_no_process(tmp_path: Path, executor: str, is_background: bool) -> None:
+    """Background processes of a script ignore SIGINT, so they get SIGTERM instead."""
     (tmp_path / "grid.toml").write_text(GRID.format(seeds=2, steps=1_000_000))
     runs = [tmp_path / "runs" / f"seed-{seed}" for seed in range(2)]
     driver = command(
@@ -221,7 +221,7 @@ def test_ctrl_c_checkpoints_all_and_leaves_nothing_running(tmp_path: Path, execu
         driver.send_signal(number)
     else:
         number = signal.SIGINT
-        os.killpg(driver.pid, number)  # as a terminal does it
+        os.killpg(driver.pid, number)  # a terminal signals the whole group
     _, err = driver.communicate(timeout=300)
     assert driver.returncode == 128 + number, err
     assert f"stopped by {number.name}; the same command goes on from here." in err
@@ -231,17 +231,17 @@ def test_ctrl_c_checkpoints_all_and_leaves_nothing_running(tmp_path: Path, execu
         assert (run / "checkpoints" / f"step-{status.step:012}").exists()
     assert [held for held in workers() if held[1] in runs] == []
     with pytest.raises(ProcessLookupError):
-        until(lambda: os.killpg(driver.pid, 0), 30)  # nobody of its group is left
+        until(lambda: os.killpg(driver.pid, 0), 30)  # no process of its group is left
 
 
-def test_a_cluster_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_unreachable_cluster_raises(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", tiny())
     with pytest.raises(UserError, match=r"cannot use the Ray cluster at 127\.0\.0\.1:1 \(.*Connection refused\)"):
         RayExecutor(address="127.0.0.1:1").execute([job], lambda _: None)
 
 
 @pytest.mark.slow
-def test_what_no_node_can_take_is_refused(tmp_path: Path) -> None:
+def test_job_too_large_for_every_node_raises(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", tiny(run={"threads": 1_000}))
     with pytest.raises(UserError, match=r"asks for 1000 CPUs, 0 GPUs and .* which no node of the Ray cluster has"):
         RayExecutor().execute([job], lambda _: None)

@@ -1,4 +1,4 @@
-"""Sweeps: the grid file, the roll that tells how far they are, the plan, and the command."""
+"""Sweeps: the grid file, progress and manifest, the cost estimate, and the command."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from eva.cli.main import main
 from eva.errors import UserError
 from eva.files import locked
 from eva.runs.record.formatting import aligned, duration
-from eva.runs.sweep import cost as plans
-from eva.runs.sweep import dashboard as board
-from eva.runs.sweep.cost import Node, plan
+from eva.runs.sweep import cost, dashboard
+from eva.runs.sweep.cost import estimate_cost
 from eva.runs.sweep.grid import read_grid
 from eva.runs.sweep.jobs import Job, Outcome, Play
-from eva.runs.sweep.manifest import Roll, conduct, status
-from eva.runs.sweep.progress import Entry, Progress, last_speed, progress_of, summary
+from eva.runs.sweep.manifest import Manifest, run_sweep, sweep_status
+from eva.runs.sweep.progress import Progress, TrackedRun, last_speed, summary
 from eva.runs.sweep.worker import work
 from tests.helpers.agents import changed, tiny
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 GRID = """
 preset = "smoke"
 seeds = [3, 5]
@@ -52,10 +51,10 @@ def grid(text: str) -> list[Job]:
     return list(read_grid(Path("grid.toml")).jobs)
 
 
-# The file
+# The grid file
 
 
-def test_a_grid_crosses_its_axes_seed_by_seed() -> None:
+def test_grid_combines_all_axes_seed_by_seed() -> None:
     jobs = grid(GRID)
     points = [(w, c, s) for s in (3, 5) for w in (0.0, 0.4) for c in ((4, 4), (8, 4))]
     configs = [job.config for job in jobs]
@@ -75,25 +74,25 @@ def test_settings_and_axes_are_checked_together() -> None:
         grid(f'preset = "smoke"\n{settings}[axes]\neva.value_buffer_capacity = [2000]')
 
 
-def test_the_example_is_what_the_guide_shows() -> None:
+def test_example_matches_the_guide() -> None:
     example = (ROOT / "examples" / "sweep.toml").read_text()
     assert example.partition("\n")[2] in (ROOT / "docs" / "scaling.md").read_text()
     assert len(grid(example)) == 12
 
 
-def test_a_grid_without_axes_is_a_run_for_each_seed() -> None:
+def test_grid_without_axes_has_one_run_per_seed() -> None:
     (job,) = grid('env = "CartPole-v1"')
     assert (job.config.environment.id, job.config.seed) == ("CartPole-v1", 0)
     assert job.directory == Path("runs/grid/seed-0")
     assert [job.config.seed for job in grid('preset = "smoke"\nseeds = 3')] == [0, 1, 2]
 
 
-def test_games_are_taken_in_any_spelling_and_by_the_set() -> None:
+def test_games_accept_any_spelling_and_sets() -> None:
     jobs = grid('preset = "atari-small"\n[axes]\natari.game = ["tuning-5", "MontezumaRevenge"]')
     games = ["pong", "hero", "frostbite", "ms_pacman", "qbert", "montezuma_revenge"]
     assert [job.config.atari.game for job in jobs] == games
     assert [job.config.name for job in jobs] == [f"atari-small-{game}" for game in games]
-    assert {job.config.run.threads for job in jobs} == {1}, "not all cores: there are many runs"
+    assert {job.config.run.threads for job in jobs} == {1}, "one thread by default, not all cores"
 
 
 @pytest.mark.parametrize(
@@ -121,11 +120,11 @@ def test_games_are_taken_in_any_spelling_and_by_the_set() -> None:
         ('preset = "smoke"\n[axes]\nsteps = []', "must be a list of values"),
         ('preset = "smoke"\n[axes]\nseed = [3]', "axes.seed: it is given elsewhere"),
         ('preset = "smoke"\n[settings]\nsteps = 3\n[axes]\nsteps = [3]', "axes.steps: it is given elsewhere"),
-        ('preset = "smoke"\n[axes]\nsteps = [3, 3]', "two runs would lie in runs/grid/steps-3/seed-0"),
+        ('preset = "smoke"\n[axes]\nsteps = [3, 3]', "two runs would have the directory runs/grid/steps-3/seed-0"),
         ('preset = "atari"\n[axes]\natari.game = ["pnog"]', "there is no Atari game 'pnog': did you mean 'pong'?"),
     ],
 )
-def test_a_file_that_is_not_understood_is_refused(text: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_grid_file_exits_with_2(text: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("grid.toml").write_text(text)
     assert main(["sweep", "grid.toml"]) == 2
     out, err = capsys.readouterr()
@@ -136,11 +135,11 @@ def test_a_file_that_is_not_understood_is_refused(text: str, sentence: str, caps
     assert [path.name for path in Path().iterdir()] == ["grid.toml"]
 
 
-# How far it is
+# Progress and manifest
 
 
-def leave(directory: Path, state: str, step: int, speed: float = 0.0, silent_for: float = 0.0) -> None:
-    """Leave what a run leaves."""
+def write_run(directory: Path, state: str, step: int, speed: float = 0.0, silent_for: float = 0.0) -> None:
+    """Write the records of a run."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "status.json").write_text(json.dumps({"state": state, "step": step}))
     lines = [{"step": 1, "steps_per_second": 1e9}, {"step": step, "seconds": 1.0, "steps_per_second": speed}]
@@ -163,33 +162,33 @@ def leave(directory: Path, state: str, step: int, speed: float = 0.0, silent_for
         ("finished", 103, 0, True, ("failed", 100)),
     ],
 )
-def test_run_directories_tell_how_far_they_are(
+def test_progress_is_read_from_run_directories(
     state: str, step: int, silent_for: float, has_failed: bool, expected: tuple[str, int]
 ) -> None:
     run = Path("run")
     if state != "absent":
-        leave(run, state, step, 7.0, silent_for)
-    found = progress_of(Entry(run, 100), has_failed)
+        write_run(run, state, step, 7.0, silent_for)
+    found = TrackedRun(run, 100).progress(has_failed)
     assert (found.state, found.step, found.steps) == (*expected, 100)
     assert found.steps_per_second == (7.0 if found.state == "running" else 0.0)
 
 
-def test_a_run_is_not_done_before_all_is_played() -> None:
-    leave(Path("run"), "finished", 100)
-    entry = Entry.of(Job(Path("run"), tiny(steps=100), (Play(100, (0.0,), 1),)))
-    assert progress_of(entry, False).state == "running"
+def test_run_is_not_done_before_all_episodes_are_played() -> None:
+    write_run(Path("run"), "finished", 100)
+    run = TrackedRun.of(Job(Path("run"), tiny(steps=100), (Play(100, (0.0,), 1),)))
+    assert run.progress(False).state == "running"
     Path("run/played-100.json").write_text("{}")
-    assert progress_of(entry, False).state == "done"
+    assert run.progress(False).state == "done"
 
 
-def test_damaged_timings_are_no_timings() -> None:
+def test_damaged_timing_file_has_no_speed() -> None:
     assert last_speed(Path("run")) is None
     for text in ("", "{", "3\n", '{"steps_per_second": null}\n'):
         Path("timing.jsonl").write_text(text)
         assert last_speed(Path()) is None
 
 
-def test_the_summary_adds_up() -> None:
+def test_summary_counts_and_sums_all_runs() -> None:
     found = [
         Progress("running", 30, 100, 4.0),
         Progress("running", 50, 100, 1.0),
@@ -214,19 +213,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_board_is_a_table_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "_SECONDS_BETWEEN_LINES", 0.0)
+def test_dashboard_shows_table_on_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard, "_SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     jobs = [Job(Path(f"seed-{seed}"), tiny(steps=100, seed=seed)) for seed in range(3)]
-    leave(jobs[0].directory, "running", 50, 7.0)
-    leave(jobs[1].directory, "finished", 100)
+    write_run(jobs[0].directory, "running", 50, 7.0)
+    write_run(jobs[1].directory, "finished", 100)
     for stream, expected in (
         (Terminal(), r"title.*\n.*running  waiting  done  failed .* time left.*\n +1 +0 +1 +1 +150 of 300 +7 +0m 07s"),
         (io.StringIO(), "title: 1 running, 0 waiting, 1 done, 1 failed, 150 of 300 transitions, 7 steps/s in all"),
     ):
-        with board.Board("title", jobs, stream) as shown:
-            shown.fail(jobs[2])
-            shown.show()
+        with dashboard.Dashboard("title", jobs, stream) as shown:
+            shown.mark_failed(jobs[2])
+            shown.refresh()
         assert re.search(expected, stream.getvalue()), stream.getvalue()
 
 
@@ -236,7 +235,7 @@ def test_tables_are_aligned() -> None:
 
 
 class StubExecutor:
-    """Finishes jobs at once, but for those of seed 5."""
+    """Finishes all jobs immediately, except that seed 5 fails."""
 
     def __init__(self) -> None:
         self.executed: list[Job] = []
@@ -255,40 +254,40 @@ class StubExecutor:
         return outcomes
 
 
-def test_what_is_done_is_skipped_and_failures_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_done_jobs_are_skipped_and_failures_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = [Job(Path("out", f"seed-{seed}"), tiny(steps=20, seed=seed)) for seed in (3, 5, 6)]
     work(jobs[0])
     executor = StubExecutor()
-    with pytest.raises(UserError, match=r"1 of 3 runs failed: the same command tries them again\."):
-        conduct("grid", Path("out"), jobs, executor)
+    with pytest.raises(UserError, match=r"1 of 3 runs failed: run the same command to try them again\."):
+        run_sweep("grid", Path("out"), jobs, executor)
     assert executor.executed == jobs[1:]
     assert capsys.readouterr().out.splitlines() == [
         "failed run  error           log",
         "out/seed-5  ValueError: no  out/seed-5.log",
     ]
-    told = status(Path("out"))
-    assert re.search(r"running +waiting +done +failed .*\n *0 +0 +2 +1 ", told)
-    assert re.search(r"seed-5 +failed +0 +0 +ValueError: no \(see out/seed-5.log\)", told)
+    shown = sweep_status(Path("out"))
+    assert re.search(r"running +waiting +done +failed .*\n *0 +0 +2 +1 ", shown)
+    assert re.search(r"seed-5 +failed +0 +0 +ValueError: no \(see out/seed-5.log\)", shown)
     Path("out").rename("elsewhere")
-    assert "seed-5  failed" in status(Path("elsewhere")), "from any machine, under any path"
+    assert "seed-5  failed" in sweep_status(Path("elsewhere")), "paths are relative to the folder"
 
 
-def test_a_failed_run_that_somebody_finishes_is_done() -> None:
+def test_failed_run_that_another_process_finishes_is_not_failed() -> None:
     folder = Path("runs")
     runs = [folder / name for name in ("before", "since")]
-    leave(runs[0], "finished", 100, silent_for=60)
-    Roll("sweep", folder, tuple(Entry(run, 100) for run in runs), dict.fromkeys(runs, "it broke")).write()
-    leave(runs[1], "finished", 100, silent_for=-60)
-    assert set(Roll.read(folder / "sweep.sweep.json").failed) == {runs[0]}, "what was there is another run"
+    write_run(runs[0], "finished", 100, silent_for=60)
+    Manifest("sweep", folder, tuple(TrackedRun(run, 100) for run in runs), dict.fromkeys(runs, "it broke")).write()
+    write_run(runs[1], "finished", 100, silent_for=-60)
+    assert set(Manifest.read(folder / "sweep.sweep.json").failed) == {runs[0]}, "it was finished before the failure"
 
 
-def test_a_second_start_is_refused_while_the_first_goes_on() -> None:
+def test_second_start_raises_while_the_first_runs() -> None:
     Path("out").mkdir()
     held = locked(Path("out/.grid.sweep.json.lock"))
     assert held is not None
-    with held, pytest.raises(UserError, match="another process carries out the sweep grid"):
-        conduct("grid", Path("out"), [], StubExecutor())
-    assert conduct("grid", Path("out"), [], StubExecutor()).startswith("0 runs are done")
+    with held, pytest.raises(UserError, match="the sweep grid in out is locked by another process"):
+        run_sweep("grid", Path("out"), [], StubExecutor())
+    assert run_sweep("grid", Path("out"), [], StubExecutor()).startswith("0 runs are done")
 
 
 def test_status_needs_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,10 +298,10 @@ def test_status_needs_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot read x.sweep.json" in capsys.readouterr().err
 
 
-# The plan
+# The cost estimate
 
 
-def test_the_plan_of_atari_is_the_cost_model(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_of_atari_matches_a_hand_calculation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "atari-55", "--plan", "--steps-per-second", "100"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "660 runs, 0 of them done; 33,000,000,000 transitions left"
@@ -312,65 +311,69 @@ def test_the_plan_of_atari_is_the_cost_model(capsys: pytest.CaptureFixture[str])
     assert [int(row[0]) for row in rows] == list(rounds)
     assert [int(row[1]) for row in rows] == [32, 256, 660]
     assert [" ".join(row[2:4]) for row in rows] == [duration(seconds * num_rounds) for num_rounds in rounds.values()]
-    assert list(Path().iterdir()) == [], "nothing is started"
+    assert list(Path().iterdir()) == [], "an estimate starts no run"
 
 
-def test_the_plan_counts_what_is_left_at_the_speed_of_its_own_runs() -> None:
+def test_cost_counts_remaining_transitions_at_recorded_speeds() -> None:
     jobs = [Job(Path(f"seed-{seed}"), tiny(steps=36_000, seed=seed)) for seed in range(3)]
-    node = Node(num_cores=2, memory_gb=64)
-    assert "eva/CoinMaze-v0 with EVA: 687 steps/s (one thread, measured: docs/performance.md)" in plan(jobs, node)
-    leave(jobs[0].directory, "stopped", 18_000, speed=10.0)
-    told = plan(jobs, node)
-    assert "90,000 transitions left" in told
-    assert "with EVA: 10 steps/s (median of 1 runs of this sweep)" in told
-    times = [" ".join(line.split()[2:4]) for line in told.splitlines()[-3:]]
-    assert times == ["1h 30m", "1h 00m", "1h 00m"]  # 0.5 and then 1 beside 1; all at once
+    assert "eva/CoinMaze-v0 with EVA: 687 steps/s (one thread, measured: docs/performance.md)" in estimate_cost(
+        jobs, 2, 64
+    )
+    write_run(jobs[0].directory, "stopped", 18_000, speed=10.0)
+    shown = estimate_cost(jobs, 2, 64)
+    assert "90,000 transitions left" in shown
+    assert "with EVA: 10 steps/s (median of 1 runs of this sweep)" in shown
+    times = [" ".join(line.split()[2:4]) for line in shown.splitlines()[-3:]]
+    assert times == ["1h 30m", "1h 00m", "1h 00m"]  # two slots: 0.5 + 1 h and 1 h; three slots: 1 h
     work(shorter := replace(jobs[1], config=changed(jobs[1].config, steps=20, run={"metrics_period_transitions": 10})))
-    assert plan([shorter], node) == "1 runs, 1 of them done; 0 transitions left"
-    assert "median of 1 runs of this sweep" in plan([shorter, jobs[2]], node), "the speed of those that are done"
+    assert estimate_cost([shorter], 2, 64) == "1 runs, 1 of them done; 0 transitions left"
+    assert "median of 1 runs of this sweep" in estimate_cost([shorter, jobs[2]], 2, 64), "finished runs have speeds too"
     lowered = replace(shorter, config=replace(shorter.config, steps=10))
-    assert "0 of them done; 0 transitions left" in plan([lowered], node)
+    assert "0 of them done; 0 transitions left" in estimate_cost([lowered], 2, 64)
 
 
-def test_the_plan_refuses_what_it_cannot_know() -> None:
+def test_cost_raises_for_unknown_speeds_and_small_nodes() -> None:
     jobs = grid('env = "CartPole-v1"')
-    with pytest.raises(UserError, match="nobody has measured CartPole-v1 with EVA: give --steps-per-second"):
-        plan(jobs, Node(2, 64))
+    with pytest.raises(UserError, match="the speed of CartPole-v1 with EVA is unknown: give --steps-per-second"):
+        estimate_cost(jobs, 2, 64)
     with pytest.raises(UserError, match="more than a node has"):
-        plan(jobs, Node(2, 0.1), 100)
+        estimate_cost(jobs, 2, 0.1, 100)
 
 
-def test_the_speeds_of_the_plan_are_those_of_the_documents() -> None:
+def test_measured_speeds_match_the_documentation() -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
-    for speed in plans._MEASURED.values():
+    for speed in cost._MEASURED.values():
         assert re.search(rf"\| {speed:g} \|", text)
 
 
 # The command
 
 
-def test_a_sweep_runs_and_is_not_run_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_sweep_is_not_run_again(capsys: pytest.CaptureFixture[str]) -> None:
     text = GRID.replace("[3, 5]", "1").replace(", 0.4]", "]").replace("[4, 4], ", "")
     Path("grid.toml").write_text(text)
     assert main(["sweep", "grid.toml", "--jobs", "1", "--retries", "0"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["1 runs are done, 0 of them before: out", "next: eva report out"]
+    assert capsys.readouterr().out.splitlines() == [
+        "1 runs are done, 0 of them were done before: out",
+        "next: eva report out",
+    ]
     run = Path("out/eva.nonparametric_weight-0.0/network.channels-8,4/seed-0")
     assert json.loads((run / "provenance.json").read_text())["argv"] == ["eva", "sweep", "grid.toml"]
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert main(["sweep", "grid.toml"]) == 0
-    assert "1 runs are done, 1 of them before" in capsys.readouterr().out
+    assert "1 runs are done, 1 of them were done before" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
     assert main(["sweep", "--status", "out"]) == 0
     assert capsys.readouterr().out.startswith("grid: 1 runs\n\nrunning  waiting  done")
 
 
-def test_an_experiment_is_swept_where_it_looks_for_its_runs(
+def test_experiment_sweep_writes_to_the_runs_directory_of_the_experiment(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    conducted: list[tuple[str, Path, Sequence[Job]]] = []
-    monkeypatch.setattr("eva.runs.sweep.manifest.conduct", lambda *arguments: conducted.append(arguments[:3]) or "")
+    swept: list[tuple[str, Path, Sequence[Job]]] = []
+    monkeypatch.setattr("eva.runs.sweep.manifest.run_sweep", lambda *arguments: swept.append(arguments[:3]) or "")
     assert main(["sweep", "atari-55", "--games", "pong", "--seeds", "1", "--frames", "400"]) == 0
-    ((name, folder, jobs),) = conducted
+    ((name, folder, jobs),) = swept
     assert (name, folder) == ("atari-pong-0.0004M-frames-1-seed", Path("runs"))
     assert jobs[0].directory == Path("runs/atari-small-pong/dqn/frames-400/seed-0")
     assert len(jobs) == 4
@@ -388,19 +391,19 @@ def test_an_experiment_is_swept_where_it_looks_for_its_runs(
         (["maze-one-coin", "--executor", "slurm"], "--executor is 'slurm', but must be one of 'local', 'ray'."),
         (["maze-one-coin", "--address", "auto"], "add --executor ray"),
         (["maze-one-coin", "--executor", "ray", "--jobs", "2"], "--jobs is for the executor local"),
-        (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be at least 1"),
-        (["maze-one-coin", "--retries", "-1"], "--retries is -1, but must be at least 0"),
-        (["maze-one-coin", "--gpu-share", "0"], "--gpu-share is 0, but must be a number above 0"),
+        (["maze-one-coin", "--jobs", "0"], "--jobs is 0, but must be a whole number of at least 1"),
+        (["maze-one-coin", "--retries", "-1"], "--retries is -1, but must be a whole number of at least 0"),
+        (["maze-one-coin", "--gpu-share", "0"], "--gpu-share is 0.0, but must be a number above 0"),
         (["maze-one-coin", "--plan", "--node-memory", "inf"], "--node-memory is inf, but must be a number above 0"),
         (["maze-one-coin", "--plan", "--steps-per-second", "nan"], "--steps-per-second is nan"),
         (["x" * 300], "File name too long"),
-        (["maze-one-coin", "--games", "pong"], "for atari-55 alone"),
+        (["maze-one-coin", "--games", "pong"], "only for atari-55"),
         (["maze-one-coin", "--gpu-share", "0.5"], "add --executor ray"),
         (["maze-one-coin", "--node-cores", "8"], "are for --plan"),
         ([str(ROOT / "examples" / "sweep.toml"), "--runs-dir", "x"], "write `out` into the file"),
     ],
 )
-def test_bad_arguments_are_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_exit_with_2(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -409,7 +412,9 @@ def test_bad_arguments_are_refused(arguments: list[str], sentence: str, capsys: 
     assert list(Path().iterdir()) == []
 
 
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_ray_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delitem(sys.modules, "eva.runs.sweep.ray_executor", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     Path("grid.toml").write_text('preset = "smoke"')
