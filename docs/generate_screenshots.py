@@ -1,4 +1,4 @@
-"""Write the inspector's pictures in docs/images/ from two finished runs: make screenshots MAZE=RUN PONG=RUN."""
+"""Take the inspector's screenshots in docs/images/ of two finished runs: make screenshots MAZE=RUN PONG=RUN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMES = {"maze": "light", "pong": "dark"}
 SIZE = {"width": 1280, "height": 1780}
 WEIGHT = 0.4
 
-# Of the changes that were acted on, the one by which the agent thinks it gains the most.
+# Show the change with the largest gain in Q_EVA, among changes whose action was taken.
 GO_TO_THE_LARGEST_CHANGE = """() => {
   const gain = (step) => {
     const { theta, eva } = valuesAt(step, data.weight, data.numNeighbours);
@@ -25,14 +25,14 @@ GO_TO_THE_LARGEST_CHANGE = """() => {
 
 
 def main(maze: str, pong: str) -> None:
-    """Play an episode with each run and photograph its page."""
+    """Play an episode with each run and take a screenshot of its page."""
     with chromium() as browser, TemporaryDirectory() as folder:
         for (name, scheme), run in zip(SCHEMES.items(), (maze, pong), strict=True):
             inspection = inspect_run(run, weight=WEIGHT, out=Path(folder) / f"{name}.html")
             tab = browser.new_page(viewport=SIZE, color_scheme=scheme)
             tab.goto(inspection.html.as_uri())
             tab.evaluate(GO_TO_THE_LARGEST_CHANGE)
-            tab.wait_for_timeout(500)  # pictures are decoded when they are first needed
+            tab.wait_for_timeout(500)  # pictures are decoded on first use
             tab.screenshot(path=TARGET / f"inspector-{name}.png")
             print(f"{name}: {inspection.summary}")
 

@@ -1,8 +1,8 @@
-"""A plain DQN on CartPole in one file. The lines marked `EVA` are all that EVA adds; without them it runs as well.
+"""A plain DQN on CartPole in one file. The lines marked `EVA` are all that EVA adds; it also runs without them.
 
     python examples/own_dqn.py --steps 20000 --weight 0.4
 
-With weight 0 it acts exactly as without those lines.
+Weight 0 acts exactly like the script without those lines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Network(nn.Module):
 
 
 class Memory:
-    """The last transitions."""
+    """A ring buffer of transitions."""
 
     def __init__(self, size: int, observation_size: int) -> None:
         self.observations = np.zeros((size, observation_size), np.float32)
@@ -56,7 +56,7 @@ class Memory:
         self.count = 0
 
     def add(self, observation: np.ndarray, action: int, reward: float, terminated: bool, successor: np.ndarray) -> None:
-        """Remember one transition in place of the oldest."""
+        """Store one transition; overwrite the oldest when full."""
         i = self.count % len(self.actions)
         self.observations[i], self.successors[i] = observation, successor
         self.actions[i], self.rewards[i] = action, reward
@@ -64,7 +64,7 @@ class Memory:
         self.count += 1
 
     def sample(self, generator: np.random.Generator) -> tuple[Tensor, ...]:
-        """Draw a batch."""
+        """Draw a batch uniformly."""
         picks = generator.integers(min(self.count, len(self.actions)), size=BATCH_SIZE)
         columns = (self.observations, self.actions, self.rewards, self.discounts, self.successors)
         return tuple(torch.from_numpy(column[picks]) for column in columns)
@@ -82,13 +82,13 @@ def update(network: Network, target: Network, optimiser: torch.optim.Optimizer, 
 
 
 @torch.no_grad()
-def look(network: Network, observation: np.ndarray) -> tuple[Tensor, Tensor]:
+def infer(network: Network, observation: np.ndarray) -> tuple[Tensor, Tensor]:
     """Return values, (1, A), and embedding, (1, D), of one observation."""
     return network(torch.from_numpy(observation)[None])
 
 
 def train(arguments: argparse.Namespace) -> list[float]:
-    """Train, and return the return of every episode."""
+    """Train and return the returns of all episodes."""
     torch.manual_seed(arguments.seed)
     generator = np.random.default_rng(arguments.seed)
     environment = gymnasium.make("CartPole-v1")
@@ -103,7 +103,7 @@ def train(arguments: argparse.Namespace) -> list[float]:
     returns, running = [], 0.0
     observation, _ = environment.reset(seed=arguments.seed)
     for step in range(arguments.steps):
-        q, h = look(network, observation)
+        q, h = infer(network, observation)
         q = adjuster.adjust(q, h, arguments.weight)  # EVA
         epsilon = max(EPSILON_END, 1 - (1 - EPSILON_END) * step / EPSILON_DECAY)
         explores, random_action = generator.random() < epsilon, int(generator.integers(num_actions))
@@ -112,7 +112,7 @@ def train(arguments: argparse.Namespace) -> list[float]:
         successor, reward, terminated, truncated, _ = environment.step(action)
         memory.add(observation, action, float(reward), terminated, successor)
         ended = np.array([terminated]), np.array([truncated])  # EVA
-        last_h = look(network, successor)[1] if truncated else None  # EVA
+        last_h = infer(network, successor)[1] if truncated else None  # EVA
         adjuster.observe(h, np.array([action]), np.array([reward]), *ended, last_h)  # EVA
 
         if step >= LEARNING_STARTS:
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description="DQN on CartPole, with EVA in a few lines.")
     parser.add_argument("--steps", type=int, default=20_000)
-    parser.add_argument("--weight", type=float, default=0.4, help="of what was planned; 0 is plain DQN")
+    parser.add_argument("--weight", type=float, default=0.4, help="weight of the planned values; 0 is plain DQN")
     parser.add_argument("--seed", type=int, default=0)
     return train(parser.parse_args(argv))
 

@@ -1,4 +1,4 @@
-"""Train in an environment of your own, and play single episodes with and without EVA."""
+"""Train in your own environment, then evaluate single episodes with and without EVA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Corridor(gymnasium.Env[np.ndarray, int]):
         return np.eye(9, dtype=np.float32)[self.cell], {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Go one cell to the left or to the right."""
+        """Move one cell to the left or to the right."""
         self.cell = max(0, self.cell + (1 if action == 1 else -1))
         at_end = self.cell == 8
         return np.eye(9, dtype=np.float32)[self.cell], float(at_end), at_end, False, {}

@@ -2,7 +2,7 @@
 
     python examples/sb3_atari.py --game PongNoFrameskip-v4 --steps 1000000 --weight 0.4
 
-It needs the extras `atari`, `sb3` and `tb`. The weight applies from when the memory is full, as in the paper (P9).
+It needs the extras `atari`, `sb3` and `tb`. EVA starts when the memory is full, as in the paper (P9).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Stable-Baselines3's DQN on an Atari game, with EVA.")
     parser.add_argument("--game", default="PongNoFrameskip-v4", help="SB3 skips frames itself")
     parser.add_argument("--steps", type=int, default=1_000_000)
-    parser.add_argument("--weight", type=float, default=0.4, help="of what was planned; 0 is plain DQN")
+    parser.add_argument("--weight", type=float, default=0.4, help="weight of the planned values; 0 is plain DQN")
     parser.add_argument("--memory", type=int, default=100_000, help="transitions in SB3's replay buffer, and in EVA's")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/sb3-atari"))
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=arguments.seed,
         eva=EVAConfig(nonparametric_weight=arguments.weight, start="full"),
     )
-    # Every 100,000 transitions, the network alone; the memory, without which it acts as DQN, is saved once, at the end.
+    # Every 100,000 transitions, only the network. The memory is saved once, at the end; without it the model is a DQN.
     checkpoints = CheckpointCallback(100_000 // NUM_ENVIRONMENTS, str(arguments.out))
     model.learn(arguments.steps, callback=checkpoints)
     model.save(arguments.out / "model")

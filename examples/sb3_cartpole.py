@@ -2,7 +2,7 @@
 
     python examples/sb3_cartpole.py --steps 50000 --weight 0.4
 
-The model, and its memory in the replay buffer, go to --out. With weight 0 this is SB3's DQN to the bit.
+Saves the model, and its memory with the replay buffer, in --out. Weight 0 is SB3's DQN to the bit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from eva.integrations.sb3 import EVADQN
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Train, save, load, and evaluate what was loaded."""
+    """Train, save, load, and evaluate the loaded model."""
     parser = argparse.ArgumentParser(description="Stable-Baselines3's DQN on CartPole, with EVA.")
     parser.add_argument("--steps", type=int, default=50_000)
-    parser.add_argument("--weight", type=float, default=0.4, help="of what was planned; 0 is plain DQN")
+    parser.add_argument("--weight", type=float, default=0.4, help="weight of the planned values; 0 is plain DQN")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/sb3-cartpole"))
     arguments = parser.parse_args(argv)
