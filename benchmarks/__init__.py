@@ -1,1 +1,1 @@
-"""Speed, measured as ratios of things that alternate in one run. Run by `make bench`."""
+"""Speed benchmarks: ratios of alternatives that are measured alternately in one run. `make bench` runs them."""

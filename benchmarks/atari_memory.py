@@ -1,8 +1,9 @@
-"""An agent for Pong with a full memory, without the hours it takes to live through one."""
+"""An agent for Pong with a full memory, filled in minutes instead of hours."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,12 +13,14 @@ from eva.build import build_agent, build_environment
 from eva.presets import preset
 from eva.types import StepOutcome, VectorEnvironment
 
-NUM_PLAYED = 2_000  # steps of random play, which the memory repeats
-NOISE = 0.01  # of the embeddings, relative: no two states of a real memory are the same
+NUM_PLAYED = 2_000  # steps of random play, repeated until the memory is full
+NOISE = 0.01  # relative noise of the embeddings: in a real memory no two embeddings are equal
 
 
-def pong(weight: float, replay_capacity: int, frames: str = "raw") -> tuple[EVAAgent, VectorEnvironment]:
-    """Return the paper's agent, learning, and with a memory that is full; it has as many threads as torch."""
+def pong(
+    weight: float, replay_capacity: int, frames: Literal["raw", "compressed"] = "raw"
+) -> tuple[EVAAgent, VectorEnvironment]:
+    """Return the paper's agent with a full memory, and its environments. It uses torch's number of threads."""
     config = preset("atari")
     config = replace(
         config,
@@ -33,7 +36,7 @@ def pong(weight: float, replay_capacity: int, frames: str = "raw") -> tuple[EVAA
 
 @torch.no_grad()
 def fill(agent: EVAAgent, environment: VectorEnvironment, replay_capacity: int) -> None:
-    """Fill the memory with random play, over and over, with embeddings that differ."""
+    """Fill the memory with repeated random play and noisy embeddings."""
     generator = np.random.default_rng(0)
     played = play(environment, generator)
     embeddings = [agent.learner.network(torch.from_numpy(observations))[1] for observations, _, _ in played]
@@ -51,7 +54,7 @@ def fill(agent: EVAAgent, environment: VectorEnvironment, replay_capacity: int) 
 def play(
     environment: VectorEnvironment, generator: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray, StepOutcome]]:
-    """Play at random; returns observations, actions and outcomes."""
+    """Play at random and return observations, actions and outcomes."""
     played = []
     observations = environment.reset()
     for _ in range(NUM_PLAYED):

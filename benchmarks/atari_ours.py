@@ -1,20 +1,26 @@
-"""One measurement of `atari_peers`: our agent. Arguments: weight, the capacity of its memory, how it keeps frames."""
+"""One measurement of `atari_peers`: this package's agent on Pong with a full memory."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 import torch
 
 from benchmarks.atari_memory import pong
+from benchmarks.command_line import parser, use_cli_thread_settings
 from benchmarks.stopwatch import Stopwatch
-from benchmarks.waiting import as_in_the_command_line
 from eva.runs.loop import interact
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("weight", type=float, help="weight of Q_NP; 0 is DQN")
+    arguments.add_argument("replay_capacity", type=int, help="transitions in the replay memory")
+    arguments.add_argument("frames", choices=["raw", "compressed"], help="how the memory stores frames")
+    options = arguments.parse_args(argv)
+    use_cli_thread_settings("benchmarks.atari_ours")
     torch.set_num_threads(2)
-    agent, environment = pong(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    agent, environment = pong(options.weight, options.replay_capacity, options.frames)
     stopwatch = Stopwatch()
     steps = interact(agent, environment)
     while stopwatch.tick(environment.spec.num_environments):
@@ -23,5 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_in_the_command_line("benchmarks.atari_ours")
     main()

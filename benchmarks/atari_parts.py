@@ -1,17 +1,16 @@
-"""One whole step of the Atari agent against the sum of its bare parts, and the share of the adjuster in it.
+"""A whole step of the Atari agent compared with the sum of its bare parts, and the adjuster's share of the step.
 
-Bare parts: one update of a ready batch as plain PyTorch does it, one inference of 4 observations, 4 emulator steps.
-Everything alternates in one process with two threads; the ratio is the median of each round's. The adjuster's share is
-measured inside the whole step.
+Bare parts: one plain PyTorch update on a prepared batch, one inference of 4 observations, 4 emulator steps. They
+alternate in one process with two threads; the ratio is the median over rounds. The adjuster's share is measured inside
+the step.
 """
 
 from __future__ import annotations
 
 import resource
 import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -19,28 +18,31 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.atari_memory import pong
+from benchmarks.command_line import parser, use_cli_thread_settings
 from benchmarks.step_parts import as_input, plain_update
-from benchmarks.waiting import as_in_the_command_line
 from eva.agent.agent import EVAAgent
 from eva.runs.loop import interact
 from eva.timing.alternating import microseconds_by_round
 from eva.types import VectorEnvironment
 
-ROUNDS, STEPS_PER_ROUND = 25, 20  # of a plan every 20 steps, one in each round
+ROUNDS, STEPS_PER_ROUND = 25, 20  # the agent plans every 20 steps: once a round
 COLUMNS = ("memory", "whole step", "update", "inference", "emulators", "ratio", "adjuster", "faults")
 SIZES = (50_000, 100_000, 250_000, 500_000)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("sizes", nargs="*", type=int, default=SIZES, help="memory sizes (default: %(default)s)")
+    options = arguments.parse_args(argv)
+    use_cli_thread_settings("benchmarks.atari_parts")
     torch.set_num_threads(2)
-    sizes = [int(size) for size in sys.argv[1:]] or SIZES
     print(" ".join(f"{column:>11}" for column in COLUMNS))
-    for size in sizes:
+    for size in options.sizes:
         report(size)
 
 
 def report(size: int) -> None:
-    """Print the figures of one size of the memory."""
+    """Measure one memory size and print its row."""
     agent, environment = pong(0.4, size)
     clock = AdjusterClock(agent)
     steps = interact(agent, environment)
@@ -79,7 +81,7 @@ def bare_parts(agent: EVAAgent, environment: VectorEnvironment) -> dict[str, Cal
 
 
 class AdjusterClock:
-    """Counts the time that an agent spends in its adjuster: reading, planning, mixing."""
+    """Measure the time that an agent spends in its adjuster: reading, planning, mixing."""
 
     def __init__(self, agent: EVAAgent) -> None:
         self.seconds = 0.0
@@ -97,5 +99,4 @@ class AdjusterClock:
 
 
 if __name__ == "__main__":
-    as_in_the_command_line("benchmarks.atari_parts")
     main()

@@ -1,13 +1,16 @@
-"""Transitions per second on Pong: EVA with a full memory of 500,000, and the plain DQNs of two other packages.
+"""Transitions per second on Pong: EVA with a full memory of 500,000, and the DQNs of two other packages.
 
-The paper's network, batches of 48, 4 environments, one update for each step of the 4, two threads. The peers have a
-memory of 50,000: Stable-Baselines3 would need 14 GB for 500,000.
+All use the paper's network, batches of 48, 4 environments, one update per step of the 4, and two threads. The peers
+have a memory of 50,000, since Stable-Baselines3 would need 14 GB for 500,000. The first run installs the peers into
+benchmarks/.venv-sb3 and benchmarks/.venv-pfrl.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
+from benchmarks.command_line import parser
 from benchmarks.maze_peers import SB3
 from benchmarks.peers import Peer, compare
 
@@ -25,7 +28,13 @@ COMMANDS = {
 }
 RATIOS = ((EVA, SB3_DQN), (DQN, SB3_DQN), (EVA, PFRL_DQN), (DQN, PFRL_DQN), (EVA, DQN), (COMPRESSED, EVA))
 
-if __name__ == "__main__":
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     for peer in (SB3, PFRL):
         peer.install()
     compare(COMMANDS, RATIOS, ROUNDS, THREADS)
+
+
+if __name__ == "__main__":
+    main()

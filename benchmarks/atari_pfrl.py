@@ -1,30 +1,38 @@
-"""One measurement of `atari_peers`: pfrl's DQN. Run by the interpreter of its own environment."""
+"""One measurement of `atari_peers`: pfrl's DQN. `atari_peers` runs it in the virtual environment of pfrl."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import ale_py
 import gymnasium
 import numpy as np
-import pfrl
 import torch
 from gymnasium.wrappers import AtariPreprocessing
-from pfrl.wrappers.atari_wrappers import LazyFrames
 from torch import nn
 
+from benchmarks.command_line import parser
 from benchmarks.stopwatch import Stopwatch
 from eva.config import NetworkConfig
 from eva.presets import preset
+
+if TYPE_CHECKING:
+    import pfrl
+    from pfrl.wrappers.atari_wrappers import LazyFrames
 
 MEMORY, NUM_STACKED = 50_000, 4
 
 
 class Stacked:
-    """An Atari environment whose observations share their frames, as pfrl's own wrappers do it."""
+    """An Atari environment whose observations share their frames, as with pfrl's own wrappers."""
 
     def __init__(self, seed: int) -> None:
-        self._environment = AtariPreprocessing(gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0))
+        self._environment: Any = AtariPreprocessing(
+            gymnasium.make("ALE/Pong-v5", frameskip=1, repeat_action_probability=0)
+        )
         self._seed: int | None = seed
-        self.num_actions = int(self._environment.action_space.n)
+        self.num_actions = int(self._environment.action_space.n)  # type: ignore[attr-defined]
         self._frames: list[np.ndarray] = []
 
     def reset(self) -> LazyFrames:
@@ -32,16 +40,24 @@ class Stacked:
         frame, _ = self._environment.reset(seed=self._seed)
         self._seed = None
         self._frames = [frame[None]] * NUM_STACKED
-        return LazyFrames(list(self._frames), stack_axis=0)
+        return self._stack()
 
     def step(self, action: int) -> tuple[LazyFrames, float, bool, bool]:
-        """Return observation, clipped reward, and whether the episode terminated or was cut."""
+        """Return observation, clipped reward, terminated and truncated."""
         frame, reward, terminated, truncated, _ = self._environment.step(action)
         self._frames = [*self._frames[1:], frame[None]]
-        return LazyFrames(list(self._frames), stack_axis=0), float(np.sign(reward)), terminated, truncated
+        return self._stack(), float(np.sign(reward)), terminated, truncated
+
+    def _stack(self) -> LazyFrames:
+        from pfrl.wrappers.atari_wrappers import LazyFrames
+
+        return LazyFrames(list(self._frames), stack_axis=0)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
+    import pfrl  # here, so that --help works where pfrl is not installed
+
     torch.set_num_threads(2)
     gymnasium.register_envs(ale_py)
     config = preset("atari")
@@ -66,8 +82,7 @@ def main() -> None:
     )
     observations = fill(memory, environments)
     stopwatch = Stopwatch()
-    going_on = True
-    while going_on:
+    while stopwatch.tick(num_environments):
         actions = agent.batch_act(observations)
         seen, rewards, terminated, truncated = zip(*map(Stacked.step, environments, actions), strict=True)
         agent.batch_observe(seen, rewards, terminated, truncated)
@@ -77,12 +92,13 @@ def main() -> None:
                 environments, seen, map(any, zip(terminated, truncated, strict=True)), strict=True
             )
         ]
-        going_on = stopwatch.tick(num_environments)
     stopwatch.report(sum(parameter.numel() for parameter in network.parameters()))
 
 
 def build(config: NetworkConfig, num_actions: int) -> nn.Module:
     """Return the preset's network."""
+    import pfrl
+
     layers: list[nn.Module] = []
     depth = NUM_STACKED
     for channels, size, stride in zip(config.channels, config.filter_sizes, config.strides, strict=True):
@@ -95,7 +111,7 @@ def build(config: NetworkConfig, num_actions: int) -> nn.Module:
 
 
 def fill(memory: pfrl.replay_buffers.ReplayBuffer, environments: list[Stacked]) -> list[LazyFrames]:
-    """Fill the replay buffer with random play in turn; returns the environments' present observations."""
+    """Fill the replay buffer with random play and return the environments' current observations."""
     generator = np.random.default_rng(0)
     observations = [environment.reset() for environment in environments]
     for number in range(MEMORY):

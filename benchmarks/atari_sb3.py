@@ -1,9 +1,9 @@
-"""One measurement of `atari_peers`: Stable-Baselines3's DQN. Run by the interpreter of its own environment."""
+"""One measurement of `atari_peers`: Stable-Baselines3's DQN. `atari_peers` runs it in SB3's virtual environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import ale_py
 import gymnasium
@@ -13,6 +13,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_atari_env
 from stable_baselines3.common.vec_env import VecFrameStack
 
+from benchmarks.command_line import parser
 from benchmarks.sb3 import measure
 from eva.integrations.sb3_network import policy_arguments
 from eva.presets import preset
@@ -21,12 +22,13 @@ MEMORY, NUM_FRAMES = 50_000, 500
 Model = TypeVar("Model", bound=DQN)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     measure(pong(DQN))
 
 
 def pong(make: Callable[..., Model]) -> Model:
-    """Return the paper's DQN, or what `make` makes of it, with a memory that is full."""
+    """Return the paper's DQN, built by `make`, with a full memory."""
     torch.set_num_threads(2)
     gymnasium.register_envs(ale_py)
     config = preset("atari")
@@ -35,7 +37,10 @@ def pong(make: Callable[..., Model]) -> Model:
         "ALE/Pong-v5",
         num_environments,
         wrapper_kwargs={"terminal_on_life_loss": False},
-        env_kwargs={"frameskip": 1, "repeat_action_probability": 0.0},  # the wrapper skips: together it would be 16
+        env_kwargs={
+            "frameskip": 1,
+            "repeat_action_probability": 0.0,
+        },  # the wrapper skips frames: both together would skip 16
     )
     environment = VecFrameStack(games, 4)
     model = make(
@@ -61,8 +66,9 @@ def pong(make: Callable[..., Model]) -> Model:
 
 
 def fill(model: DQN) -> None:
-    """Fill the replay buffer with some frames of random play, over and over."""
-    environment, buffer = model.get_env(), model.replay_buffer
+    """Fill the replay buffer with a few frames of random play, repeated."""
+    environment: Any = model.get_env()
+    buffer: Any = model.replay_buffer
     environment.reset()
     frames = [environment.step([environment.action_space.sample() for _ in range(4)])[0] for _ in range(NUM_FRAMES)]
     seen = np.moveaxis(np.array(frames), -1, 2) if frames[0].shape[-1] == 4 else np.array(frames)

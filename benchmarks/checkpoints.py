@@ -1,15 +1,17 @@
-"""What a checkpoint costs: to save and to load, for a full memory of the maze and for one like Atari's."""
+"""Size, saving time and loading time of a checkpoint, for a full memory of the maze and for one like Atari's."""
 
 from __future__ import annotations
 
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.command_line import parser
 from eva.presets import preset
 from eva.runs.checkpoint.state import pack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore, load
@@ -20,7 +22,8 @@ ROUNDS = 5
 FRAMES = 100_000
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
     print(f"{'median of ' + str(ROUNDS):34} {'in memory':>10} {'on disk':>10} {'save':>8} {'load':>8}")
     for name, make in (("maze, 50,000 states", maze), (f"frames of 84 x 84, {FRAMES:,}", frames)):
@@ -28,19 +31,19 @@ def main() -> None:
 
 
 def maze() -> Checkpoint:
-    """Return a run of the maze whose memory is full of random play."""
+    """Return the checkpoint of a maze run whose memory is full of random play."""
     config = preset("maze-1-coin")
     training = Training(config)
     fill(training.agent, training.environment, config.replay.replay_capacity)
     for _, _ in zip(range(200), training.steps(), strict=False):
         pass
-    training.agent.replay.embeddings.normal_()  # no two are equal, as if the network had been learning all the while
-    arrays, plain = pack(training.get_state())
+    training.agent.replay.embeddings.normal_()  # no two are equal, as in a run whose network learns
+    arrays, plain = pack(training.state_dict())
     return Checkpoint(training.agent.transitions, config.identity, plain, arrays)
 
 
 def frames() -> Checkpoint:
-    """Return sprites that move over a fixed, textured background: as much change from frame to frame as in a game."""
+    """Return frames of sprites that move over a fixed, textured background, which change about as much as a game's."""
     rng = np.random.default_rng(0)
     background = np.kron(rng.integers(0, 256, (12, 12), np.uint8), np.ones((7, 7), np.uint8))
     images = np.broadcast_to(background, (FRAMES, 84, 84)).copy()

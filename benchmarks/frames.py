@@ -1,20 +1,20 @@
-"""What the frames of Atari games cost, raw and compressed: memory for each state, time to store and to read them.
+"""Memory per state and time to store and read the frames of Atari games, raw and compressed.
 
-The frames are those of random play, over and over until the memory is full. Each memory is filled in a process of its
-own and counts as what the process has grown by; it is filled twice, to see whether it grows again. Times are the
-processor's. With the argument `games`: bytes for each compressed frame in all games of the paper.
+The frames of random play are repeated until the memory is full. Each memory is filled in its own process and measured
+as the growth of that process; it is filled twice to see whether it grows again. Times are CPU times.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.command_line import parser
 from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.agent.memory.observations import StackedObservations
 from eva.agent.memory.replay import ReplayBuffer
@@ -26,20 +26,31 @@ from eva.types import Bools, Observations
 GAMES = ("pong", "breakout", "qbert")
 KINDS = {"raw": RawFrames, "compressed": CompressedFrames}
 CAPACITY, NUM_LANES, EMBEDDING_SIZE, BATCH_SIZE = 500_000, 4, 256, 48
-NUM_FRAMES = 20_000  # that differ
-NUM_FRAMES_OF_MANY = 4_000  # in each of all games
+NUM_FRAMES = 20_000  # different ones
+NUM_FRAMES_OF_ALL = 4_000  # per game, with the argument `games`
 ROUNDS, REPEATS = 15, 20
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "games", nargs="?", choices=["games"], help="only print the bytes per compressed frame of the paper's 55 games"
+    )
+    options = arguments.parse_args(argv)
     torch.set_num_threads(1)
-    if sys.argv[1:] == ["games"]:
-        sizes = {game: compressed_size(game) for game in GAME_SETS["paper-55"]}
-        for game in sorted(sizes, key=sizes.__getitem__):
-            print(
-                f"{game:20} {sizes[game]:6.0f} bytes, {84 * 84 / sizes[game]:5.1f} times smaller than raw", flush=True
-            )
-        return
+    if options.games:
+        compare_games()
+    else:
+        compare_kinds()
+
+
+def compare_games() -> None:
+    sizes = {game: compressed_size(game) for game in GAME_SETS["paper-55"]}
+    for game in sorted(sizes, key=sizes.__getitem__):
+        print(f"{game:20} {sizes[game]:6.0f} bytes, {84 * 84 / sizes[game]:5.1f} times smaller than raw")
+
+
+def compare_kinds() -> None:
     print(f"{CAPACITY:,} states           GB   twice  bytes/state  us to append {NUM_LANES}")
     for game in GAMES:
         for kind in KINDS:
@@ -54,7 +65,7 @@ def main() -> None:
 
 
 def memory(game: str, kind: str) -> tuple[int, int, float]:
-    """Return the bytes of a full memory, those after every state has been overwritten, and the time of an append."""
+    """Return the bytes of a full memory, the bytes after overwriting every state, and the microseconds of an append."""
     torch.set_num_threads(1)
     frames, starts = play(game)
     before = resident_bytes()
@@ -68,8 +79,8 @@ def memory(game: str, kind: str) -> tuple[int, int, float]:
 
 
 def reading(game: str) -> dict[str, float]:
-    """Return the time that a batch takes from each kind of memory."""
-    np.ones(1 << 24, np.uint8)  # as after an update's temporaries, the C library keeps what is freed from now on
+    """Return the microseconds that reading a batch takes from each kind of memory."""
+    np.ones(1 << 24, np.uint8)  # from now on the C library keeps freed memory, as after an update
     frames, starts = play(game)
     generator = np.random.default_rng(0)
     replays = {kind: empty(kind, NUM_FRAMES) for kind in KINDS}
@@ -84,15 +95,15 @@ def reading(game: str) -> dict[str, float]:
 
 def compressed_size(game: str) -> float:
     """Return the mean bytes of a compressed frame."""
-    frames, _ = play(game, NUM_FRAMES_OF_MANY)
+    frames, _ = play(game, NUM_FRAMES_OF_ALL)
     kept = CompressedFrames(1, len(frames), frames.shape[1:], frames.dtype)
     for place, frame in enumerate(frames):
         kept.write(np.array([place]), frame[None])
-    return float(kept.get_state()["frames"].size / len(frames))
+    return float(kept.state_dict()["frames"].size / len(frames))
 
 
 def play(game: str, num_frames: int = NUM_FRAMES) -> tuple[Observations, Bools]:
-    """Play at random; returns frames, (n, 84, 84), and which of them begin an episode."""
+    """Play at random and return frames, (n, 84, 84), and whether each starts an episode."""
     emulator, generator = AtariGame(game, seed=0), np.random.default_rng(0)
     frames, starts = np.empty((num_frames, 84, 84), np.uint8), np.zeros(num_frames, np.bool_)
     is_over = True
@@ -109,14 +120,14 @@ def play(game: str, num_frames: int = NUM_FRAMES) -> tuple[Observations, Bools]:
 
 
 def empty(kind: str, capacity: int) -> ReplayBuffer:
-    """Return a memory for stacks of four frames."""
+    """Return an empty memory for stacks of four frames."""
     shape, dtype = (4, 84, 84), np.dtype(np.uint8)
     store = StackedObservations(NUM_LANES, capacity // NUM_LANES, shape, dtype, KINDS[kind])
     return ReplayBuffer(capacity, NUM_LANES, store, EMBEDDING_SIZE, 0.99, torch.device("cpu"))
 
 
 def fill(replay: ReplayBuffer, frames: Observations, starts: Bools) -> None:
-    """Write every slot once; each lane begins elsewhere in the frames."""
+    """Write every slot once; each lane starts at a different frame."""
     embeddings, nothing = torch.ones(NUM_LANES, EMBEDDING_SIZE), np.zeros(NUM_LANES)
     first = np.arange(NUM_LANES) * (NUM_FRAMES // NUM_LANES)
     for step in range(replay.lane_capacity):
@@ -127,7 +138,7 @@ def fill(replay: ReplayBuffer, frames: Observations, starts: Bools) -> None:
 
 
 def resident_bytes() -> int:
-    """Return what this process takes of the machine's memory."""
+    """Return the resident memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

@@ -1,18 +1,18 @@
-"""The fully connected layer of the paper's network: as torch computes it, and as the agent does.
+"""The fully connected layer of the paper's network: torch's implementation compared with this package's.
 
-Forward and backward, in turn in one process, with one thread and with two; for a batch of 48 and for 4 environments.
+Forward and backward passes alternate in one process, with one and two threads, for batches of 4 and 48.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.waiting import as_in_the_command_line
+from benchmarks.command_line import parser, use_cli_thread_settings
 from eva.agent.linear import linear
 from eva.timing.alternating import microseconds_by_round
 
@@ -20,7 +20,13 @@ ROUNDS, REPEATS = 25, 50
 NUM_INPUTS, NUM_OUTPUTS = 1568, 256
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
+    use_cli_thread_settings("benchmarks.linear")
+    measure()
+
+
+def measure() -> None:
     print(f"{'':34}{'torch':>8}{'ours':>8}{'ratio':>8}")
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -34,12 +40,12 @@ def main() -> None:
 
 
 def forward(layer: Callable[[Tensor, Tensor, Tensor], Tensor], batch_size: int) -> Callable[[], object]:
-    parameters = [x.detach() for x in drawn(batch_size)]
+    parameters = [x.detach() for x in random_parameters(batch_size)]
     return lambda: layer(*parameters)
 
 
 def backward(layer: Callable[[Tensor, Tensor, Tensor], Tensor], batch_size: int) -> Callable[[], object]:
-    parameters = drawn(batch_size)
+    parameters = random_parameters(batch_size)
     gradient = torch.ones(batch_size, NUM_OUTPUTS)
 
     def both() -> None:
@@ -50,7 +56,7 @@ def backward(layer: Callable[[Tensor, Tensor, Tensor], Tensor], batch_size: int)
     return both
 
 
-def drawn(batch_size: int) -> list[Tensor]:
+def random_parameters(batch_size: int) -> list[Tensor]:
     """Return inputs, weights and bias."""
     generator = torch.Generator().manual_seed(0)
     shapes = ((batch_size, NUM_INPUTS), (NUM_OUTPUTS, NUM_INPUTS), (NUM_OUTPUTS,))
@@ -58,5 +64,4 @@ def drawn(batch_size: int) -> list[Tensor]:
 
 
 if __name__ == "__main__":
-    as_in_the_command_line("benchmarks.linear")
     main()

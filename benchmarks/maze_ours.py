@@ -1,11 +1,12 @@
-"""One measurement of `maze_peers`: this package's agent with the weight that is the only argument."""
+"""One measurement of `maze_peers`: this package's agent in the maze with a full memory."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 import torch
 
+from benchmarks.command_line import parser
 from benchmarks.step_parts import with_weight
 from benchmarks.stopwatch import Stopwatch
 from eva.build import build_agent, build_environment
@@ -14,9 +15,12 @@ from eva.runs.loop import interact
 from eva.timing.full_memory import fill
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("weight", type=float, help="weight of Q_NP; 0 is DQN")
+    options = arguments.parse_args(argv)
     torch.set_num_threads(1)
-    config = with_weight(preset("maze-1-coin"), float(sys.argv[1]))
+    config = with_weight(preset("maze-1-coin"), options.weight)
     environment = build_environment(config)
     agent = build_agent(config, environment.spec)
     fill(agent, environment, config.replay.replay_capacity)

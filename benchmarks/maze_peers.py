@@ -1,13 +1,15 @@
-"""Transitions per second on the maze: DQN and EVA of this package, and Stable-Baselines3's DQN.
+"""Transitions per second in the maze: DQN and EVA of this package, and Stable-Baselines3's DQN.
 
-Same maze, network, batch, replay size and target period; one update for each transition; one thread; a memory that is
-full.
+All have the same maze, network, batch size, replay capacity and target period, one update per transition, one thread
+and a full memory. The first run installs Stable-Baselines3 into benchmarks/.venv-sb3.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
+from benchmarks.command_line import parser
 from benchmarks.peers import Peer, compare
 
 ROUNDS = 7
@@ -23,6 +25,12 @@ RATIOS = (
     ("EVA (weight 0.4)", "DQN (weight 0)"),
 )
 
-if __name__ == "__main__":
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     SB3.install()
     compare(COMMANDS, RATIOS, ROUNDS, threads=1)
+
+
+if __name__ == "__main__":
+    main()

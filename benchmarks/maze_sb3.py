@@ -1,6 +1,9 @@
-"""One measurement of `maze_peers`: Stable-Baselines3's DQN. Run by the interpreter of its own environment."""
+"""One measurement of `maze_peers`: Stable-Baselines3's DQN. `maze_peers` runs it in SB3's virtual environment."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -8,12 +11,14 @@ import torch
 from stable_baselines3 import DQN
 
 import eva.envs.maze  # noqa: F401  (registers the maze)
+from benchmarks.command_line import parser
 from benchmarks.sb3 import measure
 from eva.integrations.sb3_network import policy_arguments
 from eva.presets import preset
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
     config = preset("maze-1-coin")
     learner = config.learner
@@ -40,7 +45,8 @@ def main() -> None:
 
 def fill(model: DQN) -> None:
     """Fill the replay buffer with random play."""
-    environment, buffer = model.get_env(), model.replay_buffer
+    environment: Any = model.get_env()
+    buffer: Any = model.replay_buffer
     observations = environment.reset()
     for action in np.random.default_rng(0).integers(4, size=(buffer.buffer_size, 1)):
         following, rewards, dones, infos = environment.step(action)

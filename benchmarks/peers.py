@@ -1,6 +1,6 @@
-"""Measure agents of several packages in turn: each in a process of its own, one alive at a time.
+"""Measure agents of several packages alternately, each in its own process, one at a time.
 
-A peer gets a virtual environment of its own, with the torch that we run with.
+Each peer has its own virtual environment with this environment's version of torch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Rounds = list[dict[str, dict[str, float]]]
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody else's package, and what it needs."""
+    """Another package and its requirements."""
 
     name: str
     packages: tuple[str, ...]
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
+        """Its Python interpreter."""
         return str(self._home / "bin" / "python")
 
     @property
@@ -38,7 +38,7 @@ class Peer:
         return ROOT / "benchmarks" / f".venv-{self.name}"
 
     def install(self) -> None:
-        """Set up its environment, unless it is there."""
+        """Create its virtual environment, unless it exists."""
         wanted = "\n".join(self.packages)
         stamp = self._home / ".installed"
         if stamp.exists() and stamp.read_text() == wanted:
@@ -55,7 +55,7 @@ class Peer:
 def compare(
     commands: Mapping[str, Sequence[str]], ratios: Sequence[tuple[str, str]], num_rounds: int, threads: int
 ) -> None:
-    """Run each command in turn, `num_rounds` times, and print medians, the ratios' medians, and all of it as JSON."""
+    """Run the commands alternately for `num_rounds` rounds; print medians, median ratios, and all results as JSON."""
     load_before = os.getloadavg()[0]
     rounds = [{name: _measure(command, threads) for name, command in commands.items()} for _ in range(num_rounds)]
     num_parameters = {result["parameters"] for results in rounds for result in results.values()}
@@ -80,7 +80,7 @@ def _measure(command: Sequence[str], threads: int) -> dict[str, float]:
 
 
 def _ratios(rounds: Rounds, ours: str, theirs: str) -> dict[str, float]:
-    """Return the median of each round's ratio, by either clock."""
+    """Return the median over rounds of the ratio, for each clock."""
     return {
         clock: statistics.median(results[ours][clock] / results[theirs][clock] for results in rounds)
         for clock in CLOCKS

@@ -1,13 +1,13 @@
-"""What planning costs one environment, and how that grows with M, T and the size of the memory.
+"""The time of planning for one environment, by the number and length of trajectories (M, T) and the memory size.
 
-The memory is random play in the maze, embedded by the untrained network, with a little noise: while a network learns,
-no two embeddings of a state are equal.
+The memory holds random play in the maze, embedded by the untrained network with a little noise, since no two embeddings
+are equal while a network learns. It draws docs/images/planner-cost.svg and .png.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import matplotlib as mpl
 import numpy as np
 import torch
 
+from benchmarks.command_line import parser
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import n_step, trajectory_centric_planning
@@ -44,7 +45,7 @@ Once = Callable[[], object]
 
 
 class Bench:
-    """Random play, and adjusters whose memory it fills."""
+    """Random play, and adjusters with a memory full of it."""
 
     def __init__(self, config: Config) -> None:
         environment = build_environment(config)
@@ -56,7 +57,7 @@ class Bench:
         self.config = config
 
     def adjuster(self, eva: EVAConfig, size: int) -> EphemeralValueAdjuster:
-        """Return one that plans at every step over a full memory of `size`."""
+        """Return an adjuster that plans at every step over a full memory of `size`."""
         adjuster = make_adjuster(
             self._values,
             embedding_size=self._embeddings.shape[1],
@@ -64,11 +65,11 @@ class Bench:
             memory_capacity=size,
             config=replace(eva, plan_period_steps=1),
         )
-        adjuster.memory.set_state(self._state(size))
+        adjuster.memory.load_state_dict(self._state(size))
         return adjuster
 
     def queries(self, number: int) -> torch.Tensor:
-        """Return embeddings of states that were seen somewhere in the memory, (number, 1, D)."""
+        """Return embeddings of states drawn from the memory, (number, 1, D)."""
         chosen = np.random.default_rng(1).integers(self._size, size=number)
         return self._embeddings[torch.from_numpy(chosen)][:, None]
 
@@ -81,7 +82,8 @@ class Bench:
         return {**state, "lane_counts": np.array([size]), "born": np.arange(size)}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
     bench = Bench(preset("maze-1-coin"))
     print("The parts, in microseconds (50,000 x 64, M = 10, T = 50, value buffer of 2,000)")
@@ -89,7 +91,7 @@ def main() -> None:
         print(f"  {name:28} {time:8.0f}")
     costs = {field: growth(bench, field, sizes) for field, (_, sizes) in GROWTH.items()}
     for field, (label, sizes) in GROWTH.items():
-        print(f"\nOne plan and one reading, in microseconds, by {label}")
+        print(f"\nOne plan and one read, in microseconds, by {label}")
         print("  " + " " * 28 + "".join(f"{size:>9,}" for size in sizes))
         for trace, name in TRACES.items():
             print(f"  {name:28}" + "".join(f"{costs[field][trace, size]:9.0f}" for size in sizes))
@@ -97,7 +99,7 @@ def main() -> None:
 
 
 def parts(bench: Bench) -> dict[str, Once]:
-    """Return each part of a plan, ready to be called; the traces alternate with the rest."""
+    """Return a function for each part of a plan."""
     eva = bench.config.eva
     adjuster = bench.adjuster(eva, bench.config.replay.replay_capacity)
     memory, buffer = adjuster.memory, adjuster.value_buffers[0]
@@ -109,7 +111,7 @@ def parts(bench: Bench) -> dict[str, Once]:
     rows, columns = trajectories.valid.nonzero()
     h = memory.embeddings[torch.from_numpy(trajectories.slots)]
     q_theta, embeddings = np.zeros((*trajectories.slots.shape, 4), np.float32), h.numpy()
-    entering = h[rows, columns], torch.zeros(len(rows), 4), torch.zeros(len(rows), 3, dtype=torch.int64)
+    entering = h[rows, columns], np.zeros((len(rows), 4), np.float32), np.zeros((len(rows), 3), np.int64)
     kernel = {"bandwidth": eva.kbrl_bandwidth, "parametric_similarity": eva.kbrl_similarity}
     return {
         "search": lambda: memory.search(query, eva.num_trajectories),
@@ -117,13 +119,13 @@ def parts(bench: Bench) -> dict[str, Once]:
         TRACES["tcp"]: lambda: trajectory_centric_planning(trajectories, q_theta),
         TRACES["n-step"]: lambda: n_step(trajectories, q_theta),
         TRACES["kbrl"]: lambda: kernel_based_rl(trajectories, q_theta, embeddings, **kernel),
-        "value buffer, writing": lambda: buffer.append(*entering),
-        "value buffer, reading": lambda: buffer.read(query),
+        "value buffer, write": lambda: buffer.append(*entering),
+        "value buffer, read": lambda: buffer.read(query),
     }
 
 
 def growth(bench: Bench, field: str, sizes: tuple[int, ...]) -> dict[tuple[str, int], float]:
-    """Return the time of one plan and one reading for each trace and each value of `field`."""
+    """Return the time of one plan and one read for each trace computation and each value of `field`."""
     names = [(trace, size) for trace in TRACES for size in sizes]
     measures = {f"{trace} {size}": plan_and_read(bench, trace, field, size) for trace, size in names}
     times = microseconds(measures, GROWTH_ROUNDS, GROWTH_REPEATS)
@@ -147,7 +149,7 @@ def plan_and_read(bench: Bench, trace: str, field: str, size: int) -> Once:
 
 
 def draw(costs: dict[str, dict[tuple[str, int], float]]) -> None:
-    """Plot milliseconds over each of M, T and N, with the preset's value marked."""
+    """Plot milliseconds over each of M, T and N, and mark the preset's value."""
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "eva", "font.size": 9})
     usual = {"num_trajectories": 10, "trajectory_length": 50, "memory_size": 50_000}
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.0), sharey=True, layout="constrained")
@@ -161,7 +163,7 @@ def draw(costs: dict[str, dict[tuple[str, int], float]]) -> None:
         panel.yaxis.set_major_formatter("{x:g}")
         panel.grid(axis="y", color="0.92")
         panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("one plan and one reading, ms")
+    panels[0].set_ylabel("one plan and one read, ms")
     panels[0].legend(frameon=False, fontsize=8)
     PLOT.parent.mkdir(exist_ok=True)
     figure.savefig(PLOT, metadata={"Date": None})

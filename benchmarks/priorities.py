@@ -1,16 +1,18 @@
-"""What it costs to draw a batch by priority and to take its errors back, beside drawing it uniformly.
+"""CPU time of sampling a batch by priority and updating its priorities, compared with uniform sampling.
 
-The memory is full and its priorities are all different; batches are of 48, as the paper's. All of it runs in one
-thread, so that the processor's time is what it takes on a machine of its own.
+The memory is full, all priorities differ, and batches have 48 transitions, as in the paper. It runs in one thread, so
+CPU time equals the time on an idle machine.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from benchmarks.command_line import parser
 from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.observations import WholeObservations
 from eva.agent.memory.priorities import Priorities
@@ -22,14 +24,15 @@ BATCH_SIZE = 48
 ROUNDS, REPEATS = 15, 200
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
     for size in SIZES:
         print(f"{size:,} slots, batches of {BATCH_SIZE}, in microseconds")
         median = measured(size)
         for name, spent in median.items():
             print(f"  {name:42} {spent:6.0f}")
-        print(f"  {'by priority, in all':42} {sum(median.values()) - median['uniformly: draw']:6.0f}")
+        print(f"  {'by priority: total':42} {sum(median.values()) - median['uniformly: sample']:6.0f}")
 
 
 def measured(size: int) -> dict[str, float]:
@@ -40,7 +43,7 @@ def measured(size: int) -> dict[str, float]:
     tree, one = prioritised.priorities, slots[:1]
     assert tree is not None
 
-    def draw_and_take_back() -> None:
+    def sample_and_update() -> None:
         prioritised.prioritise(prioritised.sample(generator, BATCH_SIZE), errors)
 
     def store() -> None:
@@ -49,8 +52,8 @@ def measured(size: int) -> dict[str, float]:
 
     return microseconds(
         {
-            "uniformly: draw": lambda: uniform.sample(generator, BATCH_SIZE),
-            "by priority: draw, and take errors back": draw_and_take_back,
+            "uniformly: sample": lambda: uniform.sample(generator, BATCH_SIZE),
+            "by priority: sample and update priorities": sample_and_update,
             "by priority: importance weights": lambda: tree.importance_weights(slots),
             "by priority: store a transition": store,
         },
@@ -66,14 +69,14 @@ def priorities(size: int) -> Priorities:
 
 
 def full_memory(size: int, priorities: Priorities | None) -> ReplayBuffer:
-    """Return a memory of one environment, without observations."""
+    """Return a full memory of one environment without observations."""
     nothing = WholeObservations(0, (0,), np.dtype(np.uint8))
     memory = ReplayBuffer(size, 1, nothing, 1, 0.99, torch.device("cpu"), priorities)
-    state = memory.get_state() | {"kinds": np.full(size, STEP), "lane_counts": np.array([size])}
+    state = memory.state_dict() | {"kinds": np.full(size, STEP), "lane_counts": np.array([size])}
     if priorities is not None:
         complete = np.arange(size) < size - 1
         state["priorities"] = np.where(complete, np.random.default_rng(1).random(size) + 0.01, 0.0)
-    memory.set_state(state)
+    memory.load_state_dict(state)
     return memory
 
 

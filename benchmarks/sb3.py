@@ -1,4 +1,4 @@
-"""What the measurements of Stable-Baselines3 share: the stopwatch."""
+"""Train a Stable-Baselines3 model for one measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Ticks(BaseCallback):
 
 
 def measure(model: DQN) -> None:
-    """Train until the stopwatch has seen enough, and report."""
+    """Train until the stopwatch has counted enough transitions, and report."""
     stopwatch = Stopwatch()
     model.learn(10**9, callback=_Ticks(stopwatch), log_interval=10**9)
     stopwatch.report(sum(parameter.numel() for parameter in model.q_net.parameters()))

@@ -1,22 +1,23 @@
-"""What EVA costs Stable-Baselines3's DQN on Pong with a memory of 50,000: transitions per second, in turn.
+"""Transitions per second of EVADQN and of Stable-Baselines3's DQN on Pong with a memory of 50,000.
 
-Each process keeps the memory it has freed: whether glibc does so by itself depends on what was allocated before, which
-makes a difference of a tenth that has nothing to do with EVA.
-
-With a weight as its argument it is one measurement: EVADQN with that weight.
+The runs alternate, each in its own process. The processes are told to keep freed memory: glibc otherwise decides by
+what was allocated before, which changes the speed by a tenth for reasons unrelated to EVA.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.atari_memory import NOISE
 from benchmarks.atari_sb3 import NUM_FRAMES, pong
+from benchmarks.command_line import parser
 from benchmarks.peers import compare
 from benchmarks.sb3 import measure
 from eva.config import EVAConfig
@@ -32,12 +33,15 @@ ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str
 RATIOS = (("EVADQN, weight 0.4", "SB3's DQN"), ("EVADQN, weight 0", "SB3's DQN"))
 
 
-def main() -> None:
-    if len(sys.argv) == 1:
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("weight", nargs="?", type=float, help="only measure EVADQN with this weight and print JSON")
+    options = arguments.parse_args(argv)
+    if options.weight is None:
         os.environ.update(ALLOCATOR)
         compare(COMMANDS, RATIOS, ROUNDS, THREADS)
         return
-    model = pong(partial(EVADQN, eva=EVAConfig(nonparametric_weight=float(sys.argv[1]))))
+    model = pong(partial(EVADQN, eva=EVAConfig(nonparametric_weight=options.weight)))
     if model.eva.nonparametric_weight > 0:
         remember(model)
     measure(model)
@@ -45,9 +49,10 @@ def main() -> None:
 
 @torch.no_grad()
 def remember(model: EVADQN) -> None:
-    """Fill EVA's memory with the frames in SB3's, over and over, with embeddings that differ."""
-    generator, buffer, adjuster = np.random.default_rng(0), model.replay_buffer, model.adjuster
-    observations = model.policy.obs_to_tensor(buffer.observations[:NUM_FRAMES].reshape(-1, *buffer.obs_shape))[0]
+    """Fill EVA's memory with repeated frames of SB3's memory and noisy embeddings."""
+    generator, adjuster = np.random.default_rng(0), model.adjuster
+    buffer: Any = model.replay_buffer
+    observations: Any = model.policy.obs_to_tensor(buffer.observations[:NUM_FRAMES].reshape(-1, *buffer.obs_shape))[0]
     h = torch.cat([model.q_net.extract_features(x, model.q_net.features_extractor) for x in observations.split(100)])
     embeddings = h.unflatten(0, (NUM_FRAMES, model.n_envs))
     nothing = np.zeros(model.n_envs, np.bool_)

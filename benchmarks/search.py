@@ -1,23 +1,24 @@
-"""Searching a large memory: brute force against the projection, in turn, on embeddings like those of an Atari game.
+"""Brute-force search compared with the projected search of a large memory, on embeddings like those of an Atari game.
 
-One measurement is what lies between two plans: 20 steps of 4 environments are stored, then 4 queries search. Queries
-are states of the memory's own episodes that cannot be found themselves. Every answer is compared. With one thread the
-processor's time is measured, which is what it takes on a machine of its own.
+One measurement covers the time between two plans: 20 steps of 4 environments are stored, then 4 queries are searched.
+The queries are states of the memory that are hidden from the search. Every result is compared with brute force. With
+one thread it measures CPU time, which equals the time on an idle machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.command_line import parser
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
@@ -29,21 +30,22 @@ K, NUM_ENVIRONMENTS, STEPS = 10, 4, 20
 ROUNDS, REPEATS = 9, 3
 NUM_QUERIES = NUM_ENVIRONMENTS * 50
 CPU = torch.device("cpu")
+Index = TypeVar("Index", bound=NeighbourIndex)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--memory", type=Path, help="memory.safetensors of a run, instead of made-up embeddings")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    if arguments.memory is not None:
-        memory = load_file(arguments.memory)
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--threads", type=int, default=1, help="threads of torch (default: %(default)s)")
+    arguments.add_argument("--memory", type=Path, help="memory.safetensors of a run, instead of synthetic embeddings")
+    options = arguments.parse_args(argv)
+    torch.set_num_threads(options.threads)
+    if options.memory is not None:
+        memory = load_file(options.memory)
         memories = [memory["embeddings"][memory["kinds"] != EMPTY]]
     else:
         memories = [walks(size) for size in SIZES]
     print(
-        f"{arguments.threads} thread(s); variance in 8, 16, 32, 64 directions:",
+        f"{options.threads} thread(s); variance in 8, 16, 32, 64 directions:",
         *map("{:.2%}".format, spectrum(memories[-1])),
     )
     print("      N     D   brute ms   projected ms   ratio   candidates: median, 98%, most   fallbacks   fit ms")
@@ -52,11 +54,11 @@ def main() -> None:
 
 
 def walks(num: int, size: int = 256, num_latents: int = 64, episode: int = 2_000) -> Tensor:
-    """Make up embeddings, (num, size), in the order of time.
+    """Return synthetic embeddings, (num, size), in the order of time.
 
-    A few leading features follow a slow walk in two dimensions, the others differ from moment to moment; a rectified
-    layer mixes them, with most of its units dead. Scales are such that the spectrum, and the number of keys that are as
-    near in 16 and in 32 directions as the tenth neighbour, are like those of 410,000 states of Pong.
+    Eight leading features follow a slow random walk in two dimensions, the others are independent noise; a ReLU layer
+    with mostly dead units mixes them. The scales reproduce the spectrum of 410,000 states of Pong, and how many keys
+    are nearer than the tenth neighbour in 16 and in 32 directions.
     """
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(num_latents, size, generator=generator)
@@ -65,29 +67,31 @@ def walks(num: int, size: int = 256, num_latents: int = 64, episode: int = 2_000
     biases[torch.randperm(size, generator=generator)[96:]] = -100
     frequencies = torch.randn(2, 8, generator=generator)
     phases = 2 * torch.pi * torch.rand(8, generator=generator)
-    place = torch.randn(-(-num // episode), 2, generator=generator)  # of each episode
-    embeddings = torch.empty(len(place), episode, size)
+    position = torch.randn(-(-num // episode), 2, generator=generator)  # of each episode
+    embeddings = torch.empty(len(position), episode, size)
     for t in range(episode):
-        place = 0.99**0.5 * place + 0.1 * torch.randn(place.shape, generator=generator)
-        slow = 2**0.5 * torch.cos(place @ frequencies + phases)
-        quick = torch.randn(len(place), num_latents - 8, generator=generator)
-        embeddings[:, t] = torch.cat([slow, quick], dim=1) @ weights + biases
+        position = 0.99**0.5 * position + 0.1 * torch.randn(position.shape, generator=generator)
+        slow = 2**0.5 * torch.cos(position @ frequencies + phases)
+        fast = torch.randn(len(position), num_latents - 8, generator=generator)
+        embeddings[:, t] = torch.cat([slow, fast], dim=1) @ weights + biases
     return embeddings.relu_().flatten(0, 1)[:num]
 
 
 def spectrum(keys: Tensor) -> list[float]:
-    """Return the shares of the variance that lie in the 8, 16, 32 and 64 leading directions."""
+    """Return the share of the variance in the 8, 16, 32 and 64 leading directions."""
     sample = keys[:: max(1, len(keys) // 8192)].double()
     variances = torch.linalg.eigvalsh(sample.T.cov()).flip(0).cumsum(0)
     return [float(variances[min(num, len(variances)) - 1] / variances[-1]) for num in (8, 16, 32, 64)]
 
 
 def compare(keys: Tensor) -> None:
-    """Measure both ways on one memory and print a line."""
+    """Measure both searches on one memory and print a row."""
     generator = np.random.default_rng(0)
     hidden = generator.choice(len(keys), NUM_QUERIES, replace=False)
     queries = keys[hidden].split(NUM_ENVIRONMENTS)
-    brute, projected = (filled(kind(*keys.shape, CPU), keys, hidden) for kind in (NeighbourIndex, ProjectedIndex))
+    capacity, size = keys.shape
+    brute = filled(NeighbourIndex(capacity, size, CPU), keys, hidden)
+    projected = filled(ProjectedIndex(capacity, size, CPU), keys, hidden)
     start = time.perf_counter()
     projected.search(queries[0], K)
     fit = time.perf_counter() - start
@@ -105,7 +109,7 @@ def compare(keys: Tensor) -> None:
             np.testing.assert_array_equal(found, expected)
         before = projected.num_fallbacks
         rows, _ = projected._candidates(each, each.double().numpy(), K)
-        if projected.num_fallbacks == before:  # or they are brute force's
+        if projected.num_fallbacks == before:  # otherwise they come from brute force
             candidates += np.bincount(rows).tolist()
     half, most = np.quantile(candidates, [0.5, 0.98])
     print(
@@ -115,15 +119,17 @@ def compare(keys: Tensor) -> None:
     )
 
 
-def filled(index: NeighbourIndex, keys: Tensor, hidden: Ints) -> NeighbourIndex:
+def filled(index: Index, keys: Tensor, hidden: Ints) -> Index:
+    """Write the keys into the index, with those at `hidden` excluded from the search."""
     admitted = np.ones(len(keys), np.bool_)
     admitted[hidden] = False
-    index.restore(keys, np.arange(len(keys)), len(keys), admitted)
+    index.load_state_dict({"keys": keys, "born": np.arange(len(keys))})
+    index.admit(admitted.nonzero()[0])
     return index
 
 
 def period(index: NeighbourIndex, keys: Tensor, kept: Ints, queries: tuple[Tensor, ...]) -> Callable[[], object]:
-    """Return what happens from one plan to the next: some keys are written (the same again), then comes a search."""
+    """Return the work between two plans: write some keys (unchanged ones), then search."""
     generator = np.random.default_rng(0)
     next_queries = itertools.cycle(queries)
 

@@ -1,13 +1,13 @@
-"""Write down how the embeddings of a run's memory are spread: python -m benchmarks.spectrum RUN.
+"""Write the spectrum of the embeddings in a run's memory to src/eva/data/maze_spectrum.json.
 
-The experiment `scaling` makes up embeddings with this spectrum. The file also says how often a projected search of the
-memory itself takes brute force instead, so that the made-up ones can be compared with it.
+The experiment `scaling` generates embeddings with this spectrum. The file also records how often a projected search of
+the memory falls back to brute force, so that the generated embeddings can be compared with it.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from benchmarks.command_line import parser
 from benchmarks.search import CPU, filled
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
@@ -24,8 +25,10 @@ K, NUM_QUERIES = 10, 200
 DIGITS = 9
 
 
-def main() -> None:
-    run = Path(sys.argv[1])
+def main(argv: Sequence[str] | None = None) -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("run", type=Path, metavar="RUN", help="finished run directory")
+    run = arguments.parse_args(argv).run
     memory = load_file(run / "memory.safetensors")
     embeddings = memory["embeddings"][memory["kinds"] != EMPTY]
     variances = torch.linalg.eigvalsh(embeddings.double().T.cov(correction=0)).flip(0).clamp(min=0.0)
@@ -51,9 +54,9 @@ def main() -> None:
 
 
 def fallbacks(embeddings: Tensor) -> int:
-    """Return how many searches for the nearest of a state, without itself, take brute force."""
+    """Return how many searches fall back to brute force, for stored states that are hidden from the search."""
     hidden = np.random.default_rng(0).choice(len(embeddings), NUM_QUERIES, replace=False)
-    index = filled(ProjectedIndex(*embeddings.shape, CPU), embeddings, hidden)
+    index = filled(ProjectedIndex(len(embeddings), embeddings.shape[1], CPU), embeddings, hidden)
     for query in embeddings[torch.from_numpy(hidden)]:
         index.search(query[None], K)
     return index.num_fallbacks

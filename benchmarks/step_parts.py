@@ -1,14 +1,13 @@
-"""One whole step of the agent on the maze against the sum of its bare parts, measured alternately in one process.
+"""A whole step of the agent in the maze compared with the sum of its bare parts, alternately in one process.
 
-The bare parts are what no agent of this kind can do without: one update of a ready batch as plain PyTorch does it, one
-inference, one step of the maze. Each runs in a loop of its own, so its code and data stay in the caches; in a whole
-step nothing does.
+The bare parts are the minimum that such an agent needs: one plain PyTorch update on a prepared batch, one inference,
+one step of the maze. Each runs in its own loop, so its code and data stay in the caches, unlike in a whole step.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.command_line import parser
 from eva.agent.network import is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
@@ -29,7 +29,8 @@ ROUNDS, STEPS_PER_ROUND = 15, 200
 WHOLE = {"DQN, whole step": 0.0, "EVA, whole step": 0.4}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
     config = preset("maze-1-coin")
     parts = bare_parts(config)
@@ -49,7 +50,7 @@ def with_weight(config: Config, weight: float) -> Config:
 
 
 def whole_step(config: Config) -> Callable[[], object]:
-    """Return a step of an agent whose memory is full."""
+    """Return a function that takes one step of an agent with a full memory."""
     environment = build_environment(config)
     agent = build_agent(config, environment.spec)
     fill(agent, environment, config.replay.replay_capacity)
@@ -83,7 +84,7 @@ def plain_update(
     learning_rate: float,
     error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
 ) -> Callable[[], object]:
-    """Return an update of DQN as the manual of PyTorch writes it, in its fastest layout and with its fastest Adam."""
+    """Return a function for one DQN update in plain PyTorch, with channels last and fused Adam."""
     target_network = copy.deepcopy(network).requires_grad_(False)
     optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True)
     observations, next_observations = as_input(batch.observations), as_input(batch.next_observations)
@@ -101,7 +102,7 @@ def plain_update(
 
 
 def as_input(images: Tensor) -> Tensor:
-    """Return images, as bytes, as the floats that the network reads, channels last in memory."""
+    """Return images of bytes as the network's float inputs, channels last in memory."""
     if is_channels_last(images.shape[1:]):
         images = images.permute(0, 3, 1, 2)
     return images.to(torch.float32, memory_format=torch.channels_last) / 255

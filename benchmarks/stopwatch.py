@@ -1,4 +1,4 @@
-"""What a measuring process reports to `peers`. It imports nothing, so that every peer can."""
+"""What a measuring process reports to `peers`. It imports only the standard library, so that every peer can use it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ WARM_UP, TIMED = 300, 1_500
 
 
 class Stopwatch:
-    """Counts transitions; times those after the warm-up."""
+    """Count transitions and time those after the warm-up."""
 
     def __init__(self) -> None:
         self._count = 0
         self._start: tuple[int, float, float] | None = None
 
     def tick(self, transitions: int = 1) -> bool:
-        """Count transitions; the clocks start at the end of the warm-up. Returns whether there is more to do."""
+        """Count transitions; return whether more are needed. The clocks start when the warm-up ends."""
         self._count += transitions
         if self._start is None and self._count >= WARM_UP:
             self._start = self._count, time.perf_counter(), time.process_time()
         return self._count < WARM_UP + TIMED
 
     def report(self, num_parameters: int) -> None:
-        """Print the speed of the transitions since."""
+        """Print the speed since the warm-up as JSON."""
         assert self._start is not None, "the warm-up is not over"
         count, wall, cpu = self._start
         timed, wall, cpu = self._count - count, time.perf_counter() - wall, time.process_time() - cpu
