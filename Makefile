@@ -1,20 +1,20 @@
-# `make demo` and `make test` need nothing but python3 and make: they set up .venv themselves. The inspector's page is tested
-# in Chromium, which root installs; other users have it installed for them.
+# `make demo` and `make test` need only python3 and make: they create .venv themselves. The tests of the inspector need
+# Chromium or Chrome; `make browser` installs Chromium if you are root on Debian or Ubuntu.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# One thread for each process: small networks are slower with more.
+# One thread per process: more threads slow down small networks.
 export OMP_NUM_THREADS := 1
 
 DEMO := runs/demo
 DEMO_STEPS := 60000
 DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
 
-.PHONY: demo test test-all check browser screenshots bench clean $(DEMO_RUNS)
+.PHONY: demo test test-all check browser dist screenshots bench help clean $(DEMO_RUNS)
 
-demo: $(STAMP)  ## train DQN and EVA on the maze, two runs at a time, and compare them
+demo: $(STAMP)  ## train DQN and EVA on the maze and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
 	@$(BIN)/eva report $(DEMO)
 
@@ -22,29 +22,35 @@ $(DEMO_RUNS): $(STAMP)
 	@TTY_COMPATIBLE=0 $(BIN)/eva train maze-1-coin --device cpu --steps $(DEMO_STEPS) --out $@ \
 	  --weight $(patsubst weight-%,%,$(notdir $(patsubst %/,%,$(dir $@)))) --seed $(patsubst seed-%,%,$(notdir $@))
 
-test: check browser  ## the fast suite
+test: check browser  ## run the checks and the fast tests
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: check browser  ## the fast and the slow suite
+test-all: check browser  ## run the checks and all tests, fast and slow
 	$(BIN)/python -m pytest -n 2
 
-check: $(STAMP)  ## style and types
+check: $(STAMP)  ## check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-browser:  ## what the inspector's page is tested in
+browser:  ## install Chromium, which the tests of the inspector need
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \
+	  || test -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" \
 	  || { test "$$(id -u)" = 0 && apt-get update && apt-get install -y chromium; } \
-	  || echo "no browser: the tests of the inspector's page will fail; install chromium"
+	  || echo "no browser found: the tests of the inspector will fail until you install chromium"
+
+dist: $(STAMP)  ## build the source distribution and the wheel in dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 MAZE := $(DEMO)/weight-0.4/seed-0
 PONG := runs/pong/weight-0.4/seed-0
 
-screenshots: $(STAMP) browser  ## the inspector's pictures in docs/images/, from finished runs: MAZE=RUN PONG=RUN
+screenshots: $(STAMP) browser  ## take the screenshots in docs/images/ of two finished runs: MAZE=RUN PONG=RUN
 	$(BIN)/python -m docs.generate_screenshots "$(MAZE)" "$(PONG)"
 
-bench: $(STAMP)  ## measure speed, and a peer's in the same run
+bench: $(STAMP)  ## measure speed, compared with other packages
 	$(BIN)/python -m benchmarks.step_parts
 	$(BIN)/python -m benchmarks.maze_peers
 	$(BIN)/python -m benchmarks.planner_cost
@@ -59,10 +65,13 @@ bench: $(STAMP)  ## measure speed, and a peer's in the same run
 	$(BIN)/python -m benchmarks.run_costs
 	$(BIN)/python -m benchmarks.sb3_cost
 
-clean:
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' Makefile
+
+clean:  ## delete the virtual environment, caches and built packages
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
 
-# Debian splits venv off python3: where that is missing and we may, install it.
+# Debian packages venv separately from python3: install it if it is missing and we are root.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,ray,sb3,tb]"
