@@ -64,6 +64,7 @@ BETTER_HALF = ("discount-0.9", "updates-2", "target-200", "base", "decay-80000",
 """Of round 1 with two coins. `clip-10` has the runs of `base`: no gradient was that long."""
 
 EVALUATION_SEED = 1_000
+NEW_SEEDS = tuple(range(1_010, 1_015))
 NUM_EPISODES = 50
 SHARES = (0.4, 0.6, 0.8, 1.0)
 """Of training, after which greedy episodes are played. The final return is the mean of the last two."""
@@ -107,6 +108,9 @@ class Round:
 ROUNDS = (
     Round(1, 1, ONE_CHANGE, (1_000, 1_001), 30_000),
     Round(1, 2, ONE_CHANGE, (1_000, 1_001), 60_000),
+    Round(1, 4, BETTER_HALF, (1_000, 1_001), 100_000),
+    Round(2, 1, ("updates-2", "target-200", "six-changes"), NEW_SEEDS, 60_000),
+    Round(2, 2, ("discount-0.9", "updates-2", "discount-0.9-target-200-updates-2"), NEW_SEEDS, 100_000),
 )
 
 
