@@ -151,7 +151,7 @@ def build_adjuster(
     values: Callable[[Tensor], Tensor],
     network: Callable[[Tensor], tuple[Tensor, Tensor]] | None,
     num_actions: int,
-    num_environments: int | None = None,
+    num_episodes: int | None = None,
 ) -> EphemeralValueAdjuster:
     """Return the fast system over a memory.
 
@@ -161,12 +161,12 @@ def build_adjuster(
         values: From embeddings to Q_theta.
         network: From observations to Q_theta and embeddings; needed if remembered values are recomputed (P6).
         num_actions: A.
-        num_environments: Environments to act in; by default those of the memory.
+        num_episodes: For evaluation: episodes played side by side, each with its own value buffer, as large as in
+            training (P28).
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
     num_lanes, is_shared = len(replay.lane_counts), config.value_buffers == "shared"
-    # For evaluation (P28) there are fewer environments, but value buffers of the same size as in training.
-    num_buffers = 1 if is_shared else num_environments or num_lanes
+    num_buffers = num_episodes or (1 if is_shared else num_lanes)
     capacity = config.value_buffer_capacity // (1 if is_shared else num_lanes)
     return EphemeralValueAdjuster(
         replay,
@@ -257,19 +257,18 @@ def make_adjuster(
     return build_adjuster(config, memory, values, None, num_actions)
 
 
-def build_player(config: Config, agent: EVAAgent, weight: float, epsilon: float, seed: int) -> EVAAgent:
-    """Return an agent that evaluates `agent` in one environment (P28): call only `act` and `plan`.
+def build_player(config: Config, agent: EVAAgent, weight: float, num_episodes: int) -> EVAAgent:
+    """Return an agent that acts greedily in episodes side by side (P28): call only `act` and `plan`.
 
-    It shares network and memory with `agent`, and starts with an empty value buffer.
+    It shares network and memory with `agent`. Each episode has its own value buffer, empty at first.
     """
     network = agent.learner.network
-    streams = generators(seed)
     return EVAAgent(
         agent.learner,
-        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, 1),
-        EpsilonGreedy(network.num_actions, LinearSchedule(epsilon, epsilon), streams["exploration"]),
+        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, num_episodes),
+        EpsilonGreedy(network.num_actions, LinearSchedule(0.0, 0.0), np.random.default_rng(0)),
         NonparametricWeight(LinearSchedule(weight, weight)),
-        streams["sampling"],
+        np.random.default_rng(0),
         batch_size=config.learner.batch_size,
         learning_starts_transitions=0,
         update_period_steps=1,

@@ -17,11 +17,29 @@ from typing import Any, Literal
 
 from eva.errors import UserError
 from eva.ids import MAZE_ID
-from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Sizes, Threads, check, from_dict, to_dict
+from eva.schema import (
+    Count,
+    CountOrZero,
+    Name,
+    Positive,
+    Scale,
+    Share,
+    Shares,
+    Sizes,
+    Threads,
+    check,
+    from_dict,
+    to_dict,
+)
 
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = (
     "steps",
+    "evaluation.period_transitions",
+    "evaluation.num_episodes",
+    "evaluation.weights",
+    "evaluation.epsilons",
+    "evaluation.seed",
     "run.device",
     "run.checkpoint_period_minutes",
     "run.checkpoint_period_transitions",
@@ -196,6 +214,22 @@ class EVAConfig:
 
 
 @dataclass(frozen=True)
+class EvaluationConfig:
+    """Single episodes played during training with the current network and memory; they do not affect training."""
+
+    period_transitions: Count | None = None
+    """Transitions between evaluations; by default there are none."""
+    num_episodes: Count = 50
+    """Episodes for each weight and epsilon, always from the same start states."""
+    weights: Shares = (0.0, 0.4)
+    """Weights of Q_NP to compare; 0 is the network alone."""
+    epsilons: Shares = (0.0,)
+    """Probabilities of a random action; 0 is greedy."""
+    seed: CountOrZero = 0
+    """Seed of start states and exploration; independent of the seed of training."""
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """How the run is executed and recorded."""
 
@@ -233,6 +267,7 @@ class Config:
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
     eva: EVAConfig = field(default_factory=EVAConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
@@ -256,6 +291,7 @@ class Config:
         for name in NOT_IDENTITY:
             *groups, last = name.split(".")
             del functools.reduce(dict.__getitem__, groups, identity)[last]
+        del identity["evaluation"]  # empty now
         return identity
 
     @property

@@ -30,6 +30,7 @@ Positive = Annotated[float, Rule("above 0", lambda x: x > 0)]
 Scale = Annotated[float, Rule("between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)]  # its square is finite
 Threads = Annotated[int, Rule("between 0 and 1024", lambda n: 0 <= n <= 1024)]
 Name = Annotated[str, Rule("that can name a directory", lambda text: _can_name_a_directory(text))]
+Shares = Annotated[tuple[float, ...], Rule("between 0 and 1", lambda shares: all(0 <= x <= 1 for x in shares))]
 Sizes = Annotated[tuple[int, ...], Rule("of at least 1", lambda sizes: all(n >= 1 for n in sizes))]
 
 

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 import eva
 from eva.agent.agent import EVAAgent
+from eva.agent.exploration import EpsilonGreedy
 from eva.build import build_environment, build_network, build_player, generators
 from eva.cli.main import main
 from eva.config import Config
@@ -26,8 +27,11 @@ from eva.report.evaluation import evaluation_table, summarise_evaluation
 from eva.report.statistics import mean_interval
 from eva.runs import evaluate as module
 from eva.runs.checkpoint.state import pack
+from eva.runs.evaluate import stage
 from eva.runs.loading import load_run
 from eva.runs.loop import train
+from eva.runs.record.columns import EVALUATIONS
+from eva.types import VectorEnvironment
 from tests.helpers.agents import Bomb, Poisoned, tiny, watch
 
 CONFIGS = {
@@ -60,17 +64,20 @@ def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
 
 
 class Watched:
-    """Sees the agent that `evaluate` loads and every player that it builds."""
+    """Sees the agent that `evaluate` loads and every player that it builds; each player plays one episode."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.agents: list[EVAAgent] = []
         self.before: list[dict[str, bytes]] = []
         self.players: list[EVAAgent] = []
+        self.explorations: list[EpsilonGreedy] = []
         self.steps: list[list[tuple[np.ndarray, int, dict[str, Any]]]] = []  # observation, entries, generator
         self.searches: list[int] = []
         self.gathered = 0
         monkeypatch.setattr(module, "load_run", self._load)
         monkeypatch.setattr(module, "build_player", self._build)
+        monkeypatch.setattr(module, "stage", self._stage)
+        monkeypatch.setattr(module, "MAX_TOGETHER", 1)
 
     def _load(self, path: Path) -> tuple[Config, EVAAgent]:
         config, agent = load_run(path)
@@ -80,6 +87,11 @@ class Watched:
         watch(agent.replay, "gather", lambda *_: setattr(self, "gathered", self.gathered + 1))
         return config, agent
 
+    def _stage(self, *args: Any) -> tuple[VectorEnvironment, EpsilonGreedy]:
+        environment, exploration = stage(*args)
+        self.explorations.append(exploration)
+        return environment, exploration
+
     def _build(self, *args: Any) -> EVAAgent:
         player = build_player(*args)
         steps: list[tuple[np.ndarray, int, dict[str, Any]]] = []
@@ -87,7 +99,7 @@ class Watched:
 
         def watched(observations: np.ndarray) -> np.ndarray:
             entries = sum(map(len, player.adjuster.value_buffers))
-            steps.append((observations.copy(), entries, player.exploration.generator.bit_generator.state))
+            steps.append((observations.copy(), entries, self.explorations[-1].generator.bit_generator.state))
             return act(observations)
 
         player.act = watched  # type: ignore[method-assign]
@@ -171,7 +183,7 @@ def test_weight_and_epsilon_matter(runs: dict[str, Path], watched: Watched) -> N
     assert mixed.changed_share is not None
     assert planned.changed_share is not None
     assert 0 < planned.changed_share < 1
-    draws = [player.exploration.epsilon(0) for player in watched.players]
+    draws = [exploration.epsilon(0) for exploration in watched.explorations]
     assert draws == [0.05] * len(draws)
 
 
@@ -232,6 +244,40 @@ def test_it_is_deterministic_and_a_longer_evaluation_begins_the_same(run: Path) 
     for again in (alone, after):
         np.testing.assert_array_equal(again.episode_returns, two[0].episode_returns)
         assert again.changed_share == two[0].changed_share
+
+
+def test_episodes_side_by_side_equal_single_ones(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = eva.evaluate(run, WEIGHTS, 5, epsilon=0.1)
+    monkeypatch.setattr(module, "MAX_TOGETHER", 1)
+    for many, single in zip(together, eva.evaluate(run, WEIGHTS, 5, epsilon=0.1), strict=True):
+        np.testing.assert_array_equal(many.episode_returns, single.episode_returns)
+        np.testing.assert_array_equal(many.episode_lengths, single.episode_lengths)
+        assert many.changed_share == pytest.approx(single.changed_share)
+
+
+@pytest.mark.parametrize("search", ["brute", "projected"])
+def test_evaluation_during_training_changes_no_byte_of_the_run(search: str, tmp_path: Path) -> None:
+    config = tiny(2, steps=120, replay={"search": search})
+    evaluation = replace(config.evaluation, period_transitions=40, num_episodes=3, epsilons=(0.0, 0.05))
+    for name, each in (("without", config), ("with", replace(config, evaluation=evaluation))):
+        train(each, tmp_path / name, stream=io.StringIO())
+    for file in ("episodes.csv", "metrics.jsonl", "status.json", "policy.safetensors", "memory.safetensors"):
+        assert (tmp_path / "with" / file).read_bytes() == (tmp_path / "without" / file).read_bytes(), file
+    assert not (tmp_path / "without" / EVALUATIONS).exists()
+    lines = [json.loads(line) for line in (tmp_path / "with" / EVALUATIONS).read_text().splitlines()]
+    assert [line["step"] for line in lines] == [40] * 4 + [80] * 4 + [120] * 4
+    for line, played in zip(lines[-4:-2], eva.evaluate(tmp_path / "with", (0.0, 0.4), 3, epsilon=0.0), strict=True):
+        assert (line["epsilon"], line["weight"]) == (0.0, played.nonparametric_weight)
+        assert line["returns"] == pytest.approx(played.episode_returns.tolist())
+        assert line["lengths"] == played.episode_lengths.tolist()
+
+
+def test_evaluate_every_sets_the_period(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    flags = ["--steps", "300", "--evaluate-every", "150", "--evaluation.num-episodes", "1", "--out", str(run)]
+    assert main(["train", "smoke", *flags]) == 0
+    lines = [json.loads(line) for line in (run / EVALUATIONS).read_text().splitlines()]
+    assert [(line["step"], line["weight"]) for line in lines] == [(150, 0.0), (150, 0.4), (300, 0.0), (300, 0.4)]
 
 
 def test_another_seed_plays_other_episodes(runs: dict[str, Path], watched: Watched) -> None:

@@ -23,6 +23,7 @@ import pytest
 from eva.cli.main import main
 from eva.runs.checkpoint.store import CheckpointStore, load
 from eva.runs.loop import train
+from eva.runs.record.columns import EVALUATIONS
 from eva.runs.record.directory import RunDirectory
 from tests.helpers.agents import Bomb
 from tests.runs.test_resume import (
@@ -41,6 +42,7 @@ from tests.runs.test_resume import (
     wait_until,
 )
 
+RECORDS = {"episodes.csv", "metrics.jsonl", EVALUATIONS}
 CONFIG = run_config(steps=100)
 
 
@@ -352,14 +354,14 @@ def test_no_pickle_is_executed(halfway, whole, tmp_path, capsys):
         error = capsys.readouterr().err
         said[path.name] = one_sentence(error) if code else error
         if code == 0:  # a record has no checksum: one of the right length stays as it is
-            assert set(differing(there, whole)) <= {path.name} & {"episodes.csv", "metrics.jsonl"}
+            assert set(differing(there, whole)) <= {path.name} & RECORDS
         assert ("is damaged" in error and str(victim) in error) == (path.parent == newest)
         assert "Traceback" not in error
         assert not crater.exists()
         shutil.rmtree(there)
     refused = {name: sentence for name, sentence in said.items() if sentence.startswith("eva: ")}
     assert all(f"/{name}" in sentence for name, sentence in refused.items())
-    assert {"config.json"} <= refused.keys() <= {"config.json", "episodes.csv", "metrics.jsonl", "timing.jsonl"}
+    assert {"config.json"} <= refused.keys() <= {"config.json", "timing.jsonl", *RECORDS}
     pickle.loads(bomb)
     assert crater.exists(), "it was a real one"
 

@@ -42,6 +42,7 @@ from eva.runs.checkpoint.state import unpack
 from eva.runs.checkpoint.store import CheckpointStore, load
 from eva.runs.evaluate import evaluate
 from eva.runs.loop import Training, train
+from eva.runs.record.columns import EVALUATIONS
 from eva.runs.record.directory import RunDirectory
 from eva.runs.stopping import StoppedError, StopRequest
 from tests.helpers.agents import changed, tiny
@@ -68,7 +69,8 @@ SWITCHES = {
 def run_config(num_environments: int = 1, steps: int = 140, **sections: Any) -> Config:
     """A run of a second, with everything switched on and a checkpoint every PERIOD transitions."""
     run = {"metrics_period_transitions": 10, "checkpoint_period_transitions": PERIOD, **sections.pop("run", {})}
-    return tiny(num_environments, steps=steps, run=run, **sections)
+    evaluation = {"period_transitions": 60, "num_episodes": 2, **sections.pop("evaluation", {})}
+    return tiny(num_environments, steps=steps, run=run, evaluation=evaluation, **sections)
 
 
 def trained(config: Config, path: Path, *, restart: bool = False) -> str:
@@ -99,11 +101,11 @@ def recorded(path: Path) -> dict[str, Any]:
     newest = load(max((path / "checkpoints").glob("step-*")), config.identity)
     sizes = newest.plain["records"]["sizes"]
     return {
-        **{name: (path / name).read_bytes() for name in FILES},
+        **{name: (path / name).read_bytes() for name in (*FILES, EVALUATIONS) if (path / name).exists()},
         **{name: (array.dtype, array.shape, array.tobytes()) for name, array in newest.arrays.items()},
         **{f"plain {name}": value for name, value in newest.plain["training"].items()},
         "step": newest.step,
-        "sizes": [sizes["episodes.csv"], sizes["metrics.jsonl"]],
+        "sizes": [sizes.get(name) for name in ("episodes.csv", "metrics.jsonl", EVALUATIONS)],
         "status": status_of(path),
     }
 
@@ -624,6 +626,7 @@ def test_a_cut_run_that_is_saved_without_a_step_goes_on(tmp_path):
 
 def test_an_environment_is_closed_before_another_takes_its_place(tmp_path):
     config, path = gymnasium_config("tests/Alone-v0", 1, 50), tmp_path / "run"
+    config = changed(config, evaluation={"period_transitions": None})  # which would need a second one
     trained(config, path)
     trained(replace(config, steps=90), path)  # which it begins anew
     evaluate(path, [0.0, 0.4], 2)

@@ -131,6 +131,10 @@ class EphemeralValueAdjuster:
             buffer.append(embeddings[rows], q_np[rows], origins[rows])
         self._history.add(planned, oldest=min(buffer.oldest_round for buffer in self.value_buffers))
 
+    def keep(self, environments: Sequence[int]) -> None:
+        """Continue with these environments only, each with its value buffer; the others have ended (P28)."""
+        self.value_buffers = tuple(self.value_buffers[e] for e in environments)
+
     def observe(
         self,
         embeddings: Array,

@@ -14,7 +14,7 @@ from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.presets import for_environment, for_game, preset, preset_of
-from eva.schema import Share
+from eva.schema import Count, Share
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Train(Config):
     """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
     device: Device | None = None
     """Device of the network, the learner and the search (run.device)."""
+    evaluate_every: Count | None = None
+    """Transitions between evaluations during training (evaluation.period_transitions)."""
     out: Path | None = None
     """Run directory; by default runs/NAME[-HASH]/weight-W/seed-S. An unfinished run in it is continued."""
     restart: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -52,6 +54,8 @@ def main(arguments: list[str]) -> None:
         config = replace(config, environment=replace(config.environment, id=asked.env))
     if asked.weight is not None:
         config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
+    if asked.evaluate_every is not None:
+        config = replace(config, evaluation=replace(config.evaluation, period_transitions=asked.evaluate_every))
     if asked.device is not None:
         config = replace(config, run=replace(config.run, device=asked.device))
     if asked.game is not None and config.environment.id != ATARI_ID:

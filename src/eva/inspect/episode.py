@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eva.agent.agent import EVAAgent
+from eva.build import build_player
 from eva.config import Config
 from eva.runs.evaluate import stage
 from eva.types import EnvironmentSpec, Explanation, Floats, Observations
@@ -38,13 +39,14 @@ class Episode:
 
 def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
     """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""
-    environment, player = stage(config, agent, weight, np.random.SeedSequence([seed, 0]), epsilon)
+    environment, explore = stage(config, np.random.SeedSequence([seed, 0]), epsilon)
+    player = build_player(config, agent, weight, num_episodes=1)
     decisions: list[Decision] = []
     ended = False
     with closing(environment):
         observations = environment.reset()
         while not ended and len(decisions) < max_steps:
-            actions = player.act(observations)
+            actions = explore(player.act(observations), 0)
             explanation = player.explain(observations[0], num_neighbours=NEIGHBOUR_FACTOR * config.eva.num_neighbours)
             player.plan()  # after explaining: the decision came before this plan
             embedding = player.decision.embeddings[0].cpu().numpy()

@@ -1,34 +1,28 @@
-"""Evaluate single episodes with a frozen network and memory, with and without EVA, as in the paper (P28)."""
+"""Play single episodes with a frozen network and memory, with and without EVA, as in the paper (P28)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from eva.agent.agent import EVAAgent
-from eva.build import build_environment, build_player
+from eva.agent.exploration import EpsilonGreedy, LinearSchedule
+from eva.build import build_environment, build_player, generators
 from eva.config import Config
 from eva.errors import UserError
 from eva.runs.loading import load_run
-from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.runs.sweep.jobs import EPSILON
-from eva.types import Ints, VectorEnvironment
+from eva.types import VectorEnvironment
 
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Single episodes played with one weight; episode i starts in the same state for every weight."""
-
-    nonparametric_weight: float
-    episode_returns: NDArray[np.float64]  # (n,)
-    episode_lengths: Ints  # (n,)
-    changed_share: float | None  # share of EVA's decisions that changed the greedy action; None without EVA
+MAX_TOGETHER = 50
+"""Episodes played side by side: the network is called once for all of them."""
 
 
 def evaluate(
@@ -53,43 +47,76 @@ def evaluate(
     return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]
 
 
-def stage(
-    config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
-) -> tuple[VectorEnvironment, EVAAgent]:
-    """Return the environment and agent of a single episode; `sequence` seeds its start and exploration."""
+def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[Evaluation]:
+    """Play the episodes of `config.evaluation`; everything that training depends on stays as it is."""
+    evaluation, index = config.evaluation, agent.replay.index
+    search_state = copy.deepcopy(index.search_state())
+    for epsilon in evaluation.epsilons:
+        for weight in evaluation.weights:
+            yield _evaluate(config, agent, weight, evaluation.num_episodes, evaluation.seed, epsilon)
+    index.load_search_state(search_state)
+
+
+def stage(config: Config, sequence: np.random.SeedSequence, epsilon: float) -> tuple[VectorEnvironment, EpsilonGreedy]:
+    """Return the environment of a single episode and its exploration, both seeded by `sequence`."""
     environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
     one = replace(config.environment, num_environments=1)
     environment = build_environment(replace(config, seed=environment_seed, environment=one))
-    return environment, build_player(config, agent, weight, epsilon, exploration_seed)
+    generator = generators(exploration_seed)["exploration"]
+    return environment, EpsilonGreedy(environment.spec.num_actions, LinearSchedule(epsilon, epsilon), generator)
 
 
 def _evaluate(
     config: Config, agent: EVAAgent, weight: float, num_episodes: int, seed: int, epsilon: float
 ) -> Evaluation:
-    played = [_play(config, agent, weight, np.random.SeedSequence([seed, i]), epsilon) for i in range(num_episodes)]
-    decided = [(length, share) for _, length, share in played if share is not None]
-    num_decisions = sum(length for length, _ in decided)
-    num_changed = sum(length * share for length, share in decided)
+    sequences = [np.random.SeedSequence([seed, i]) for i in range(num_episodes)]
+    episodes: list[Episode] = []
+    num_changed = 0.0
+    is_adjusted = False
+    for first in range(0, num_episodes, MAX_TOGETHER):
+        together, changed_share = _play(config, agent, weight, sequences[first : first + MAX_TOGETHER], epsilon)
+        episodes += together
+        if changed_share is not None:
+            is_adjusted = True
+            num_changed += changed_share * sum(episode.episode_length for episode in together)
+    lengths = np.array([episode.episode_length for episode in episodes])
     return Evaluation(
         nonparametric_weight=weight,
-        episode_returns=np.array([episode_return for episode_return, _, _ in played]),
-        episode_lengths=np.array([length for _, length, _ in played]),
-        changed_share=num_changed / num_decisions if decided else None,
+        epsilon=epsilon,
+        episode_returns=np.array([episode.episode_return for episode in episodes]),
+        episode_lengths=lengths,
+        changed_share=num_changed / lengths.sum() if is_adjusted else None,
     )
 
 
 def _play(
-    config: Config, agent: EVAAgent, weight: float, sequence: np.random.SeedSequence, epsilon: float
-) -> tuple[float, int, float | None]:
-    """Play one episode; returns its return, its length, and the share of decisions that EVA changed."""
-    environment, player = stage(config, agent, weight, sequence, epsilon)
-    episodes = EpisodeTracker(1)
-    with closing(environment):
-        observations = environment.reset()
-        while True:
-            actions = player.act(observations)
+    config: Config, agent: EVAAgent, weight: float, sequences: Sequence[np.random.SeedSequence], epsilon: float
+) -> tuple[list[Episode], float | None]:
+    """Play one episode for each sequence, side by side; returns them, and the share of decisions that EVA changed."""
+    player = build_player(config, agent, weight, len(sequences))
+    stages = [stage(config, sequence, epsilon) for sequence in sequences]
+    trackers = [EpisodeTracker(1) for _ in sequences]
+    finished: dict[int, Episode] = {}
+    with ExitStack() as stack:
+        for environment, _ in stages:
+            stack.enter_context(closing(environment))
+        running = list(range(len(stages)))
+        observations = np.concatenate([environment.reset() for environment, _ in stages])
+        while running:
+            greedy = player.act(observations)
             player.plan()
-            outcome = environment.step(actions)
-            observations = outcome.observations
-            for episode in episodes.add(0, outcome):
-                return episode.episode_return, episode.episode_length, player.monitor.means.take().get("changed_share")
+            rows, following = [], []
+            for row, i in enumerate(running):
+                environment, explore = stages[i]
+                outcome = environment.step(explore(greedy[row : row + 1], 0))
+                ended = trackers[i].add(0, outcome)
+                if ended:
+                    finished[i] = ended[0]
+                else:
+                    rows.append(row)
+                    following.append(outcome.observations)
+            running = [running[row] for row in rows]
+            if 0 < len(rows) < len(greedy):
+                player.adjuster.keep(rows)
+            observations = np.concatenate(following) if following else observations
+    return [finished[i] for i in range(len(stages))], player.monitor.means.take().get("changed_share")

@@ -14,6 +14,7 @@ from eva.agent.metrics import DivergedError
 from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.runs.checkpoint.policy import Checkpointer
+from eva.runs.evaluate import evaluate_in_training
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.recorder import Recorder, open_run, recording
 from eva.runs.stopping import StoppedError
@@ -115,21 +116,23 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
 def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> None:
     """Train up to the configured number of transitions, and save the result."""
     agent, directory, stop = training.agent, recorder.directory, recorder.stop
-    period = directory.config.run.metrics_period_transitions
-    num_environments = training.environment.spec.num_environments
+    config, num_environments = directory.config, training.environment.spec.num_environments
     recorder.start(agent.transitions)
     steps = training.steps()
-    while agent.transitions < directory.config.steps:
+    while agent.transitions < config.steps:
         try:
             outcome = next(steps)
         except DivergedError:
             checkpointer.check_divergence()
             raise
         recorder.add_step(agent.transitions, outcome, training.episodes)
-        if agent.transitions % period < num_environments:
+        if agent.transitions % config.run.metrics_period_transitions < num_environments:
             metrics = agent.metrics()
             recorder.add_metrics(agent.transitions, training.episodes, metrics)
             checkpointer.check_divergence(metrics.get("loss"))
+        evaluation_period = config.evaluation.period_transitions
+        if evaluation_period is not None and agent.transitions % evaluation_period < num_environments:
+            recorder.add_evaluations(agent.transitions, evaluate_in_training(config, agent))
         if stop.received is not None:
             checkpointer.save()
             directory.stop(agent.transitions)

@@ -23,6 +23,9 @@ METRICS = {
 
 EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
 
+EVALUATIONS = "evaluations.jsonl"
+"""Evaluations during training: a line for each step, epsilon and weight."""
+
 PLAYED = "played-{}.json"
 """Evaluation episodes of a run after N transitions."""
 

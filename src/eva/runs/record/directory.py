@@ -23,8 +23,8 @@ from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
-from eva.runs.record.columns import EPISODE_COLUMNS, METRICS, PLAYED
-from eva.runs.record.episodes import Episode
+from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS, METRICS, PLAYED
+from eva.runs.record.episodes import Episode, Evaluation
 from eva.runs.record.status import read_status
 from eva.schema import flatten
 from eva.types import State
@@ -49,6 +49,8 @@ class RunDirectory:
         self.seconds = 0.0  # training time so far
         self._files: dict[str, IO[str]] = {}
         self._tensorboard: Any = None
+        is_evaluated = config.evaluation.period_transitions is not None
+        self._growing = (*_GROWING, EVALUATIONS) if is_evaluated else _GROWING
         _check_free(path, config)
 
     def __enter__(self) -> RunDirectory:
@@ -89,7 +91,7 @@ class RunDirectory:
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with refusing_kindly(self.path):
-            for path in (*(self.path / name for name in _LEARNED), *self.path.glob(PLAYED.format("*"))):
+            for path in (*(self.path / name for name in (*_LEARNED, EVALUATIONS)), *self.path.glob(PLAYED.format("*"))):
                 path.unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
@@ -99,7 +101,7 @@ class RunDirectory:
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
         """Truncate the records to the size they had at a checkpoint, and add to provenance.json who resumed."""
-        paths = {self.path / name: state["sizes"][name] for name in _GROWING}
+        paths = {self.path / name: size for name, size in state["sizes"].items()}
         for path, size in paths.items():  # check all before truncating any
             with refusing_kindly(path, ("read", "restore it or start over with --restart")):
                 if path.stat().st_size < size:
@@ -122,7 +124,7 @@ class RunDirectory:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            sizes = {name: (self.path / name).stat().st_size for name in _GROWING}
+            sizes = {name: (self.path / name).stat().st_size for name in self._growing}
         return {"sizes": sizes, "seconds": self.seconds, "step": read_status(self.path).step}
 
     def add_episode(self, episode: Episode) -> None:
@@ -153,6 +155,19 @@ class RunDirectory:
             with refusing_kindly(self.path):
                 self._tensorboard.add(scalars, step)
 
+    def add_evaluation(self, step: int, played: Evaluation) -> None:
+        """Append a line to evaluations.jsonl."""
+        line = {
+            "step": step,
+            "epsilon": played.epsilon,
+            "weight": played.nonparametric_weight,
+            "returns": [round(value, 6) + 0.0 for value in played.episode_returns.tolist()],
+            "lengths": played.episode_lengths.tolist(),
+            "changed_share": played.changed_share,
+        }
+        with refusing_kindly(self.path):
+            self._files[EVALUATIONS].write(json.dumps(line) + "\n")
+
     def save_agent(self, agent: EVAAgent) -> None:
         """Save network and replay memory."""
         policy, _ = pack(agent.learner.network.state_dict())
@@ -178,7 +193,7 @@ class RunDirectory:
     def _open(self, mode: str, step: int = 0) -> None:
         """Open the records to continue after `step`."""
         with refusing_kindly(self.path):
-            self._files = {name: (self.path / name).open(mode) for name in _GROWING}
+            self._files = {name: (self.path / name).open(mode) for name in self._growing}
             self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
 
     def _read_json(self, name: str) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""Returns and lengths of episodes."""
+"""Returns and lengths of episodes, in training and in evaluations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from eva.types import State, StepOutcome
+from eva.types import Ints, State, StepOutcome
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,17 @@ class Episode:
     environment: int
     episode_return: float
     episode_length: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Single episodes played with one weight; episode i starts in the same state for every weight and epsilon."""
+
+    nonparametric_weight: float
+    epsilon: float
+    episode_returns: NDArray[np.float64]  # (n,)
+    episode_lengths: Ints  # (n,)
+    changed_share: float | None  # share of EVA's decisions that changed the greedy action; None without EVA
 
 
 class EpisodeTracker:

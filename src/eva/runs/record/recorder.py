@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
 from eva.runs.record.directory import RunDirectory, with_threads
 from eva.runs.record.display import Display
-from eva.runs.record.episodes import EpisodeTracker
+from eva.runs.record.episodes import EpisodeTracker, Evaluation
 from eva.runs.record.provenance import provenance
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.stopping import StoppedError, StopRequest
@@ -67,6 +67,14 @@ class Recorder:
         for episode in episodes.add(step, outcome):
             self.directory.add_episode(episode)
         self.display.advance(step)
+
+    def add_evaluations(self, step: int, evaluations: Iterable[Evaluation]) -> None:
+        """Record evaluations as they are played; they do not count as training time."""
+        start = time.perf_counter()
+        for each in evaluations:
+            self.directory.add_evaluation(step, each)
+        paused = time.perf_counter() - start
+        self._start, self._last = self._start + paused, self._last + paused
 
     def add_metrics(self, step: int, episodes: EpisodeTracker, metrics: Mapping[str, float | None]) -> None:
         """Record and show metrics, with the means of the episodes since the last call."""
