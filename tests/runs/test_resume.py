@@ -628,7 +628,7 @@ def test_an_environment_is_closed_before_another_takes_its_place(tmp_path):
     config, path = gymnasium_config("tests/Alone-v0", 1, 50), tmp_path / "run"
     config = changed(config, evaluation={"period_transitions": None})  # which would need a second one
     trained(config, path)
-    trained(replace(config, steps=90), path)  # which it begins anew
+    trained(replace(config, steps=90), path)  # with a new environment
     evaluate(path, [0.0, 0.4], 2)
     assert Alone.num_alive == 0
 

@@ -16,13 +16,14 @@ from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.build import build_environment, build_player, generators
 from eva.config import Config
 from eva.errors import UserError
+from eva.ids import ATARI_ID, MAZE_ID
 from eva.runs.loading import load_run
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.runs.sweep.jobs import EPSILON
 from eva.types import VectorEnvironment
 
 MAX_TOGETHER = 50
-"""Episodes played side by side: the network is called once for all of them."""
+"""Episodes played side by side, with one call of the network: in our own environments, of which there can be many."""
 
 
 def evaluate(
@@ -73,8 +74,9 @@ def _evaluate(
     episodes: list[Episode] = []
     num_changed = 0.0
     is_adjusted = False
-    for first in range(0, num_episodes, MAX_TOGETHER):
-        together, changed_share = _play(config, agent, weight, sequences[first : first + MAX_TOGETHER], epsilon)
+    num_together = MAX_TOGETHER if config.environment.id in (MAZE_ID, ATARI_ID) else 1
+    for first in range(0, num_episodes, num_together):
+        together, changed_share = _play(config, agent, weight, sequences[first : first + num_together], epsilon)
         episodes += together
         if changed_share is not None:
             is_adjusted = True
