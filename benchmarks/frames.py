@@ -113,7 +113,7 @@ def play(game: str, num_frames: int = NUM_FRAMES) -> tuple[Observations, Bools]:
             emulator.begin()
             is_over = False
         else:
-            _, terminated, truncated = emulator.step(int(generator.integers(emulator.num_actions)))
+            _, terminated, truncated = emulator.step(int(generator.integers(len(emulator.action_names))))
             is_over = terminated or truncated
         frames[i] = emulator.stack[-1]
     return frames, starts

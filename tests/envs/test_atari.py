@@ -60,16 +60,16 @@ def through_a_checkpoint(state: State) -> State:
         ("qbert", {"frame_skip": 1, "max_noop_frames": 0}, {"frame_skip": 1, "max_noops": 0}),
     ],
 )
-def test_frames_are_gymnasiums(game: str, options: dict[str, Any], theirs: dict[str, Any]) -> None:
+def test_frames_match_gymnasium(game: str, options: dict[str, Any], theirs: dict[str, Any]) -> None:
     """For the same seed and actions, including no-ops, after an episode ends and after a reset within one."""
     generator = np.random.default_rng(1)
     reference, ours = gymnasiums(game, **theirs), AtariGame(game, 7, **options)
-    assert ours.num_actions == reference.action_space.n
+    assert len(ours.action_names) == reference.action_space.n
     ours.begin()
     np.testing.assert_array_equal(ours.stack, reference.reset(seed=7)[0])
     num_ends = 0
     for t in range(1, 241):
-        action = int(generator.integers(ours.num_actions))
+        action = int(generator.integers(len(ours.action_names)))
         observation, reward, terminated, *_ = reference.step(action)
         assert ours.step(action) == (reward, terminated, False)
         if terminated or t == 30:  # no value depends on the last frame of an episode
@@ -82,7 +82,7 @@ def test_frames_are_gymnasiums(game: str, options: dict[str, Any], theirs: dict[
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", PUBLISHED_SCORES)
-def test_every_game_shows_gymnasiums_frames_and_can_be_saved(game: str) -> None:
+def test_every_game_matches_gymnasium_and_can_be_saved(game: str) -> None:
     reference, ours = gymnasiums(game), vector(game, 1, seed=5)
     observation, observations = reference.reset(seed=5)[0], ours.reset()
     actions = drawn_actions(ours, 700)
@@ -291,7 +291,7 @@ def test_unknown_games_raise() -> None:
         game_name("pong2")
 
 
-def test_human_normalised_scores_are_the_papers() -> None:
+def test_human_normalised_scores_match_the_paper() -> None:
     """Eq. 7: 100 for human level performance and 0 for a random agent."""
     for game, published in PUBLISHED_SCORES.items():
         assert human_normalised_score(game, published.human) == pytest.approx(100)

@@ -32,13 +32,11 @@ def vector_at(layout: MazeLayout, agent, coins, num_environments: int = 1) -> Ve
     return mazes
 
 
-def references(mazes: VectorCoinMaze, max_episode_steps: int) -> list[ReferenceMaze]:
+def references(mazes: VectorCoinMaze, layout: MazeLayout, max_episode_steps: int) -> list[ReferenceMaze]:
     """Build the plain mazes that stand where episodes of `mazes` begin."""
-    state, cells = mazes.get_state(), [tuple(cell) for cell in mazes.layout.positions.tolist()]
+    state, cells = mazes.get_state(), [tuple(cell) for cell in layout.positions.tolist()]
     return [
-        ReferenceMaze(
-            list(mazes.layout.rows), cells[agent], {cells[c] for c in np.flatnonzero(coins)}, max_episode_steps
-        )
+        ReferenceMaze(list(layout.rows), cells[agent], {cells[c] for c in np.flatnonzero(coins)}, max_episode_steps)
         for agent, coins in zip(state["agents"], state["coins"], strict=True)
     ]
 
@@ -84,7 +82,7 @@ def test_vector_maze_matches_reference_mazes(layout, num_environments, seed, dat
     limit = data.draw(st.integers(1, 12))
     mazes = VectorCoinMaze(num_environments, layout, num_coins, np.random.default_rng(seed), limit)
     first = mazes.reset()
-    plain = references(mazes, limit)
+    plain = references(mazes, layout, limit)
     assert first.tolist() == [maze.observation() for maze in plain]
     for actions in np.random.default_rng(seed).integers(0, 4, (30, num_environments)):
         outcome = mazes.step(actions)
@@ -92,7 +90,7 @@ def test_vector_maze_matches_reference_mazes(layout, num_environments, seed, dat
         got = zip(outcome.rewards.tolist(), outcome.terminated.tolist(), outcome.truncated.tolist(), strict=True)
         assert list(got) == expected
         assert outcome.last_observations.tolist() == [maze.observation() for maze in plain]
-        fresh = references(mazes, limit)
+        fresh = references(mazes, layout, limit)
         for e, (_, terminated, truncated) in enumerate(expected):
             if terminated or truncated:
                 plain[e] = fresh[e]
@@ -103,7 +101,7 @@ def test_vector_maze_matches_reference_mazes(layout, num_environments, seed, dat
 
 @settings(max_examples=40, deadline=None)
 @given(layout=layouts(), seed=st.integers(0, 2**32), data=st.data())
-def test_the_single_form_equals_the_plain_maze(layout, seed, data):
+def test_coin_maze_matches_reference_maze(layout, seed, data):
     limit = data.draw(st.integers(1, 12))
     cells = [tuple(cell) for cell in layout.positions.tolist()]
     start = data.draw(st.permutations(cells))[: data.draw(st.integers(2, min(4, len(cells))))]

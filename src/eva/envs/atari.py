@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,74 +27,54 @@ ALEInterface.setLoggerMode(LoggerMode.Error)
 cv2.setNumThreads(1)  # more threads do not speed up such small images, and they compete with torch
 
 
+@dataclass(eq=False)
 class AtariGame:
     """One emulator with the preprocessing of DQN. Losing a life does not end an episode.
 
     A step repeats an action for `frame_skip` emulator frames. A frame is the maximum of the last two screens, in grey,
     scaled to 84 x 84 (P61). An observation stacks the last frames; frames before the episode's start are black (P60).
     For the same seed and actions, frames equal those of Gymnasium's wrappers byte for byte.
-
-    Args:
-        game: Name of the game, as in `eva.games`.
-        seed: Seed of the no-ops and of repeated actions.
-        frame_skip: Emulator frames per step.
-        num_stacked: Frames per observation.
-        max_noop_frames: An episode begins with 1 to this many no-op frames (P62); 0 disables them.
-        max_episode_frames: The step that reaches this many frames truncates the episode (P63).
-        repeat_action_probability: Probability, per frame, of repeating the previous frame's action (P64).
     """
 
-    def __init__(
-        self,
-        game: str,
-        seed: int,
-        *,
-        frame_skip: int = 4,
-        num_stacked: int = 4,
-        max_noop_frames: int = 30,
-        max_episode_frames: int = 108_000,
-        repeat_action_probability: float = 0.0,
-    ) -> None:
-        generator_seed, emulator_seed = np.random.SeedSequence(seed).generate_state(2)  # as Gymnasium does
+    game: str  # as in `eva.games`
+    seed: int  # of the no-ops and of repeated actions
+    _: KW_ONLY
+    frame_skip: int = 4
+    num_stacked: int = 4
+    max_noop_frames: int = 30  # an episode begins with 1 to this many no-op frames (P62); 0 disables them
+    max_episode_frames: int = 108_000  # the step that reaches this many frames truncates the episode (P63)
+    repeat_action_probability: float = 0.0  # for each frame, of repeating the previous frame's action (P64)
+
+    def __post_init__(self) -> None:
+        generator_seed, emulator_seed = np.random.SeedSequence(self.seed).generate_state(2)  # as Gymnasium does
         self._generator = np.random.default_rng(int(generator_seed))
         self._ale = ALEInterface()
         self._ale.setInt("random_seed", int(emulator_seed.astype(np.int32)) or 1)  # 0 would seed from the clock
-        self._ale.setFloat(
-            "repeat_action_probability", 0.0
-        )  # done in `_act`: the emulator's own state of it cannot be saved
-        self._ale.loadROM(str(roms.get_rom_path(game)))
+        self._ale.setFloat("repeat_action_probability", 0.0)  # done in `_act`: the emulator cannot save its state of it
+        self._ale.loadROM(str(roms.get_rom_path(self.game)))
         self._action_set = self._ale.getMinimalActionSet()
-        self._frame_skip = frame_skip
-        self._max_noop_frames = max_noop_frames
-        self._max_episode_frames = max_episode_frames
-        self._repeat_action_probability = repeat_action_probability
-        self._executed = Action.NOOP
         self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
-        self.stack: NDArray[np.uint8] = np.zeros((num_stacked, *FRAME_SIZE), np.uint8)
-        # How to reproduce this episode: the emulator and generator before its start, and the actions since.
+        self.stack: NDArray[np.uint8] = np.zeros((self.num_stacked, *FRAME_SIZE), np.uint8)
+        self._actions = np.zeros(self.max_episode_frames // self.frame_skip + 1, np.uint8)  # of this episode
+        self._record_origin()
+
+    def _record_origin(self) -> None:
+        """Record emulator and generator before an episode: with its actions, they reproduce it."""
         self._origin = self._ale.cloneState(include_rng=True)
         self._origin_generator = self._generator.bit_generator.state
-        self._actions = np.zeros(max_episode_frames // frame_skip + 1, np.uint8)
         self._num_steps = 0
-
-    @property
-    def num_actions(self) -> int:
-        """Number of actions in the minimal action set."""
-        return len(self._action_set)
+        self._executed = Action.NOOP
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """The emulator's names of the actions, as words: "noop", "up right", "left fire"."""
+        """The emulator's names of the actions in the minimal action set, as words: "noop", "up right", "left fire"."""
         return tuple(re.sub("(?<=.)(right|left|fire)", r" \1", action.name.lower()) for action in self._action_set)
 
     def begin(self) -> None:
         """Start an episode; `stack` is its first observation."""
-        self._origin = self._ale.cloneState(include_rng=True)
-        self._origin_generator = self._generator.bit_generator.state
-        self._num_steps = 0
-        self._executed = Action.NOOP
+        self._record_origin()
         self._ale.reset_game()
-        for _ in range(self._generator.integers(1, self._max_noop_frames + 1) if self._max_noop_frames else 0):
+        for _ in range(self._generator.integers(1, self.max_noop_frames + 1) if self.max_noop_frames else 0):
             self._ale.act(Action.NOOP)
             if self._ale.game_over():
                 self._ale.reset_game()
@@ -110,7 +91,7 @@ class AtariGame:
         self._actions[self._num_steps] = action
         self._num_steps += 1
         reward, is_over = 0.0, False
-        for frames_left in reversed(range(self._frame_skip)):
+        for frames_left in reversed(range(self.frame_skip)):
             reward += self._act(self._action_set[action])
             is_over = self._ale.game_over()
             if frames_left < 2 or is_over:
@@ -120,7 +101,7 @@ class AtariGame:
         for age in range(len(self.stack) - 1):
             self.stack[age] = self.stack[age + 1]
         self._draw()
-        return reward, is_over, not is_over and self._ale.getEpisodeFrameNumber() >= self._max_episode_frames
+        return reward, is_over, not is_over and self._ale.getEpisodeFrameNumber() >= self.max_episode_frames
 
     def get_state(self) -> State:
         """Return how the episode began and the actions since.
@@ -143,7 +124,7 @@ class AtariGame:
 
     def _act(self, action: Action) -> int:
         """Play one frame."""
-        repeats = self._repeat_action_probability
+        repeats = self.repeat_action_probability
         if repeats == 0 or self._generator.random() >= repeats:
             self._executed = action
         return self._ale.act(self._executed)
@@ -161,19 +142,10 @@ class VectorAtari:
     def __init__(self, games: Sequence[AtariGame]) -> None:
         """Use games that differ only in their seeds."""
         self._games = games
-        self._spec = EnvironmentSpec(
-            len(games),
-            games[0].num_actions,
-            games[0].stack.shape,
-            games[0].stack.dtype,
-            action_names=games[0].action_names,
-            num_stacked=len(games[0].stack),
+        stack, names = games[0].stack, games[0].action_names
+        self.spec = EnvironmentSpec(
+            len(games), len(names), stack.shape, stack.dtype, action_names=names, num_stacked=len(stack)
         )
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Shapes and action names of these games."""
-        return self._spec
 
     def reset(self) -> Observations:
         """Start an episode in every game and return the first observations."""

@@ -1,8 +1,4 @@
-"""The paper's coin maze: collect all coins in as few steps as possible.
-
-Two classes share the dynamics in `Mazes`: `CoinMaze`, a Gymnasium environment registered as `eva/CoinMaze-v0`, and
-`VectorCoinMaze`, which steps E mazes at once.
-"""
+"""The paper's coin maze, as a Gymnasium environment registered as `eva/CoinMaze-v0` and as E mazes stepped at once."""
 
 from __future__ import annotations
 
@@ -37,23 +33,10 @@ class VectorCoinMaze:
         """Build the mazes; `generator` draws the start states, `layout` is an argument of `load_layout`."""
         self._mazes = Mazes(num_environments, layout, num_coins, max_episode_steps)
         self._generator = generator
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Shapes, reward bound and action names of these mazes."""
-        return EnvironmentSpec(
-            len(self._mazes.every),
-            len(MOVES),
-            self._mazes.observation_shape,
-            np.dtype(np.uint8),
-            reward_bound=1.0,
-            action_names=MOVE_NAMES,
+        shape, dtype = self._mazes.observation_shape, np.dtype(np.uint8)
+        self.spec = EnvironmentSpec(
+            num_environments, len(MOVES), shape, dtype, reward_bound=1.0, action_names=MOVE_NAMES
         )
-
-    @property
-    def layout(self) -> MazeLayout:
-        """The map of every maze."""
-        return self._mazes.layout
 
     def reset(self) -> Observations:
         """Start an episode in every maze and return the first observations."""

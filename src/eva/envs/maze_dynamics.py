@@ -65,10 +65,9 @@ class Mazes:
 
 @functools.cache
 def random_return(layout: MazeLayout, num_coins: int, max_episode_steps: int) -> float | None:
-    """Return the mean return of random play over 10,000 episodes, the same ones each time.
+    """Return the mean return of random play over 10,000 episodes, always the same ones.
 
-    Returns:
-        The mean, or None if it could take long: for a large maze, many coins or long episodes.
+    None if it could take long: for a large maze, many coins or long episodes.
     """
     if len(layout.positions) > 1_000 or num_coins * max_episode_steps > 5_000:
         return None

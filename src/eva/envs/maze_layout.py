@@ -36,13 +36,9 @@ _CHUNK = 8192  # coin sets joined with all agent cells at once: a few megabytes 
 
 @dataclass(frozen=True)
 class MazeLayout:
-    """A map whose free cells (F of them, numbered row by row) are all connected.
+    """A map whose free cells (F of them, numbered row by row) are all connected."""
 
-    Attributes:
-        rows: The map without its border, `#` for a wall and `.` for a free cell.
-    """
-
-    rows: tuple[str, ...]
+    rows: tuple[str, ...]  # the map without its border, `#` for a wall and `.` for a free cell
 
     def __post_init__(self) -> None:
         lengths = {len(row) for row in self.rows}
@@ -108,12 +104,9 @@ def load_layout(layout: str | MazeLayout) -> MazeLayout:
 
 
 def optimal_return(layout: MazeLayout, num_coins: int) -> float | None:
-    """Return the exact mean, over all start states, of the best undiscounted return.
+    """Return the exact mean, over all start states, of the best undiscounted return: all coins in the fewest steps.
 
-    The best play collects all coins in the fewest steps, if the time limit allows it.
-
-    Returns:
-        The mean, or None when the maze is too large to enumerate (see `MAX_COIN_SETS`).
+    None when the maze is too large to enumerate (see `MAX_COIN_SETS`). A time limit is assumed not to matter.
     """
     num_cells = len(layout.positions)
     check_num_coins(layout, num_coins)
@@ -160,8 +153,7 @@ def _shortest_tours(distances: _Steps, num_coins: int) -> tuple[Ints, _Steps]:
 
     tour(S, i) = min over j in S - {i} of d(i, j) + tour(S - {i}, j), where the smaller sets are shared by many larger.
 
-    Returns:
-        All sets of coins (S, C) in colexicographic order, and `tours` (S, C) beginning at each of their coins.
+    Returns all sets of coins (S, C) in colexicographic order, and `tours` (S, C) beginning at each of their coins.
     """
     num_cells = len(distances)
     binomials = np.array([[math.comb(cell, size) for size in range(1, num_coins + 1)] for cell in range(num_cells)])

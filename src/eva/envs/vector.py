@@ -18,35 +18,25 @@ from eva.types import EnvironmentSpec, Ints, Observations, Resumable, State, Ste
 
 
 class GymnasiumVector:
-    """E Gymnasium environments behind the `VectorEnvironment` interface, one after the other in this process.
-
-    Args:
-        make: Builds one environment.
-        seeds: One for each environment.
-    """
+    """E Gymnasium environments, one for each seed, stepped one after the other in this process."""
 
     def __init__(self, make: Callable[[], gymnasium.Env[Any, Any]], seeds: Sequence[int]) -> None:
         self._environments = [make() for _ in seeds]
         self._seeds = seeds
-        self._spec = _spec_of(self._environments[0], len(seeds))
+        self.spec = _spec_of(self._environments[0], len(seeds))
         self._first_action = int(self._environments[0].action_space.start)  # type: ignore[attr-defined]
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Shapes of these environments."""
-        return self._spec
 
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
         seeded = zip(self._environments, self._seeds, strict=True)
         with _environment_errors():
             first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
-        return np.stack(first).astype(self._spec.observation_dtype, copy=False)
+        return np.stack(first).astype(self.spec.observation_dtype, copy=False)
 
     def step(self, actions: Ints) -> StepOutcome:
         """Take one action in every environment, and reset those whose episode ended."""
         num = len(self._environments)
-        last = np.empty((num, *self._spec.observation_shape), self._spec.observation_dtype)
+        last = np.empty((num, *self.spec.observation_shape), self.spec.observation_dtype)
         rewards = np.empty(num)
         terminated, truncated = np.zeros(num, np.bool_), np.zeros(num, np.bool_)
         with _environment_errors():
@@ -92,7 +82,7 @@ class GymnasiumVector:
                 limit._elapsed_steps = elapsed_steps
 
     def _checked(self, observation: Any) -> Any:
-        shape = self._spec.observation_shape
+        shape = self.spec.observation_shape
         if np.shape(observation) != shape:
             raise UserError(
                 f"an observation of shape {np.shape(observation)} differs from that of the observation space, {shape}: "
