@@ -1,4 +1,4 @@
-"""Each frame is stored once, raw or compressed, and every stack is what the environment showed."""
+"""Each frame is stored once, raw or compressed, and every stack equals the environment's observation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Life:
 
 
 class StackCase:
-    """The same experience in a replay buffer and in the oracle's histories; frames may be equal."""
+    """The same transitions in a replay buffer and in the oracle's histories; frames may be equal."""
 
     def __init__(self, life: Life) -> None:
         self.life = life
@@ -90,7 +90,7 @@ class StackCase:
             reference.begin(e, self.frame())
 
     def resume(self, loaded: bool) -> State:
-        """Go on with a copy of the memory; returns what the original, which must not change, held."""
+        """Continue with a copy of the memory; return the content of the original, which must not change."""
         state = self.replay.state_dict()
         held = deepcopy(state)
         self.replay = self.empty()
@@ -136,7 +136,7 @@ def lives(draw: st.DrawFn) -> Life:
 
 @settings(max_examples=200)
 @given(life=lives())
-def test_every_stack_is_what_was_shown(life: Life) -> None:
+def test_stacks_equal_the_observations(life: Life) -> None:
     case = StackCase(life)
     for number, events in enumerate(life.steps):
         case.remember(events)
@@ -147,7 +147,7 @@ def test_every_stack_is_what_was_shown(life: Life) -> None:
 
 @settings(max_examples=100)
 @given(life=lives(), share=st.floats(0, 0.99), loaded=st.booleans())
-def test_a_copy_goes_on_as_the_original_would(life: Life, share: float, loaded: bool) -> None:
+def test_restored_frames_continue_identically(life: Life, share: float, loaded: bool) -> None:
     whole, halves = StackCase(life), StackCase(life)
     for number, events in enumerate(life.steps):
         if number == int(share * len(life.steps)):
@@ -160,7 +160,7 @@ def test_a_copy_goes_on_as_the_original_would(life: Life, share: float, loaded: 
     assert differing(original.state_dict(), held) == [], "the original was written to"
 
 
-def test_raw_frames_that_were_loaded_are_not_copied() -> None:
+def test_loaded_raw_frames_are_not_copied() -> None:
     frames = RawFrames(1, 5, FRAME, BYTES)
     loaded = np.ones((5, *FRAME), np.uint8)
     frames.load_state_dict({"frames": loaded})
@@ -169,7 +169,7 @@ def test_raw_frames_that_were_loaded_are_not_copied() -> None:
         frames.load_state_dict({"frames": loaded[:4]})
 
 
-def test_an_episode_that_begins_in_another_way_is_refused() -> None:
+def test_invalid_first_observation_raises() -> None:
     store = StackedObservations(1, 5, (3, *FRAME), BYTES, RawFrames)
     stack = np.arange(1, 4, dtype=np.uint8)[:, None, None] * np.ones(FRAME, np.uint8)
     store.write(np.array([0]), stack[None], np.array([False]))
@@ -184,7 +184,7 @@ def differing(one: State, other: State) -> list[str]:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_compression_is_without_loss(dtype: type) -> None:
+def test_compression_is_lossless(dtype: type) -> None:
     generator = np.random.default_rng(0)
     noise = generator.integers(256, size=(20, 84, 84)).astype(dtype)
     sparse = np.where(generator.random((20, 84, 84)) < 0.02, noise, dtype(7))
@@ -197,7 +197,7 @@ def test_compression_is_without_loss(dtype: type) -> None:
         np.testing.assert_array_equal(read()[places], shown[:num_read])
 
 
-def test_a_transition_takes_the_reading_of_five_frames() -> None:
+def test_transition_reads_five_frames() -> None:
     store = StackedObservations(1, 20, (4, *FRAME), BYTES, CompressedFrames)
     for slot in range(12):
         store.write(np.array([slot]), np.full((1, 4, *FRAME), slot, np.uint8), np.array([slot == 0]))
@@ -209,7 +209,7 @@ def test_a_transition_takes_the_reading_of_five_frames() -> None:
     assert places.tolist() == [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
-def test_a_ring_that_is_overwritten_does_not_grow() -> None:
+def test_overwritten_ring_does_not_grow() -> None:
     num_places, block_places = 20, 8
     frames = CompressedFrames(2, num_places, FRAME, BYTES, block_places)
     generator = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def test_a_ring_that_is_overwritten_does_not_grow() -> None:
         assert sum(map(len, frames._blocks)) <= largest
 
 
-def test_frames_that_are_cut_short_or_damaged_are_refused() -> None:
+def test_truncated_or_damaged_frames_raise() -> None:
     frames = CompressedFrames(1, 4, FRAME, BYTES, block_places=2)
     frames.write(np.array([0]), np.ones((1, *FRAME), np.uint8))
     state = deepcopy(frames.state_dict())
@@ -281,7 +281,7 @@ def agent_that_ran(frames: str, num_stacked: int = 4) -> tuple[EVAAgent, Stacked
 
 
 @pytest.mark.parametrize("frames", ["raw", "compressed"])
-def test_how_frames_are_kept_decides_nothing(frames: str) -> None:
+def test_results_do_not_depend_on_frame_storage(frames: str) -> None:
     whole, _ = agent_that_ran("raw", num_stacked=1)
     agent, _ = agent_that_ran(frames)
     assert agent.learner.num_updates > 60
@@ -311,7 +311,7 @@ def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: 
     assert differing(pack(agent.state_dict())[0], pack(resumed.state_dict())[0]) == []
 
 
-def test_batches_of_stacks_lie_in_memory_as_the_network_reads_them() -> None:
+def test_batches_of_stacks_are_channels_last() -> None:
     agent, _ = agent_that_ran("compressed")
     batch = agent.replay.batch(np.arange(10, 20))
     assert batch.observations.shape == (10, 4, 8, 9)
@@ -346,7 +346,7 @@ def test_the_bytes_of_an_observation(make_frames: Any) -> None:
     assert bytes_per_observation(ATARI, BYTES, 1, "raw") == 4 * 84 * 84
 
 
-def test_a_memory_that_does_not_fit_is_refused_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_memory_raises_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eva.machine, "free_memory", lambda: 2 * 10**9)
     spec = EnvironmentSpec(4, 6, ATARI, BYTES, num_stacked=4)
     config = tiny(4, replay={"replay_capacity": 500_000, "frames": "raw"}, network={"embedding_size": 256})

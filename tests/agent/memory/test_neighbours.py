@@ -58,7 +58,7 @@ def assert_brute_force(make: Make, keys: Tensor, born: np.ndarray, queries: Tens
 @settings(max_examples=300)
 @given(st.data(), generators)
 def test_ties_and_duplicates(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
-    """Whole numbers have exact distances, so that every tie is one; at other scales squares under- or overflow."""
+    """Integers have exact distances, so that ties are exact; at other scales squares under- or overflow."""
     num_keys, size = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
     num_queries, k = data.draw(st.integers(1, 4)), data.draw(st.integers(1, num_keys))
     highest = data.draw(st.sampled_from([0, 1, 3, 100]))
@@ -71,7 +71,7 @@ def test_ties_and_duplicates(make: Make, data: st.DataObject, generator: np.rand
 @settings(max_examples=150)
 @given(st.data(), generators)
 def test_wide_ranges(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
-    """The sum of two squares is rounded once, in whatever order, so that distances are comparable to the bit."""
+    """The sum of two squares is rounded once in any order, so that distances are comparable to the bit."""
     num_keys, scale = data.draw(st.integers(2, 20)), 2.0 ** data.draw(st.integers(-110, 30))
     k, size = data.draw(st.integers(1, num_keys)), data.draw(st.integers(1, 2))
     keys, queries = (
@@ -101,8 +101,8 @@ def test_near_duplicates_far_from_the_origin(make: Make, apart: float) -> None:
     assert index.search(query[None], k - 1)[0].tolist() == [expected[:-1]]
 
 
-def test_keys_are_compared_directly_where_rounding_leaves_them_in_doubt_and_no_others() -> None:
-    """A hundred of a thousand are so close together that the product cannot tell their order."""
+def test_only_keys_within_rounding_error_are_compared_directly() -> None:
+    """100 of 1,000 keys are so close together that the matrix product cannot order them."""
     generator = np.random.default_rng(0)
     place = generator.uniform(1, 2, 64)
     close = place * (1 + 1e-6 * generator.standard_normal((100, 64)))
@@ -161,7 +161,7 @@ def test_a_large_memory(make: Make, offset: float) -> None:
 
 @EACH_INDEX
 def test_a_memory_of_duplicates(make: Make) -> None:
-    """More of them than are read at a time."""
+    """More keys than one chunk."""
     num_keys = 70_000
     born = np.random.default_rng(0).permutation(num_keys)
     indices, squared_distances = search(make, torch.ones(num_keys, 2), born, torch.tensor([[0.0, 0.0], [4.0, 1.0]]), 7)
@@ -192,8 +192,8 @@ def test_keys_are_overwritten_in_place(make: Make, data: st.DataObject, generato
 
 
 @EACH_INDEX
-def test_keys_that_are_no_numbers_come_last(make: Make) -> None:
-    """Also where the k-th score is none, or infinite because that place cannot be found."""
+def test_nan_keys_come_last(make: Make) -> None:
+    """Also where the k-th score is NaN, or infinite because that key is not admitted."""
     keys = torch.tensor([[torch.nan], [3.0], [torch.nan], [1.0], [2.0]])
     index = build(make, keys, np.arange(5), admitted=[0, 1, 2, 3])
     for k in range(1, 5):
@@ -204,8 +204,8 @@ def test_keys_that_are_no_numbers_come_last(make: Make) -> None:
 
 @EACH_INDEX
 @pytest.mark.parametrize("seed", range(6))
-def test_a_key_that_is_no_number_does_not_hide_how_long_others_are(make: Make, seed: int) -> None:
-    """All others are nearly the same distance away from the origin: the product alone would often find the wrong."""
+def test_nan_keys_do_not_hide_the_longest_key(make: Make, seed: int) -> None:
+    """All other keys are at nearly the same distance from the origin: the product alone would often be wrong."""
     generator = np.random.default_rng(seed)
     keys = single(generator.uniform(100, 200, 64) * (1 + 1e-6 * generator.standard_normal((200, 64))))
     index = build(make, torch.cat([keys, torch.full((1, 64), torch.nan)]), np.arange(201))
@@ -216,14 +216,14 @@ def test_a_key_that_is_no_number_does_not_hide_how_long_others_are(make: Make, s
 
 @EACH_INDEX
 def test_distances_that_tie_in_float64_go_to_the_newest(make: Make) -> None:
-    """A query so far away that the keys' differences drown in rounding."""
+    """A query so far away that the keys' differences are lost in rounding."""
     indices, _ = search(make, torch.tensor([[1e-20], [2e-20]]), np.array([1, 0]), torch.tensor([[1.0]]), 1)
     assert indices.tolist() == [[0]]
 
 
 @EACH_INDEX
 @pytest.mark.parametrize("precision", ["high", "medium"])
-def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(make: Make, precision: str) -> None:
+def test_search_is_exact_with_low_matmul_precision(make: Make, precision: str) -> None:
     generator = np.random.default_rng(0)
     keys, queries = (single(30 + generator.standard_normal((n, 32))) for n in (500, 3))
     torch.set_float32_matmul_precision(precision)
@@ -234,8 +234,8 @@ def test_a_caller_who_trades_precision_for_speed_still_finds_the_nearest(make: M
         torch.set_float32_matmul_precision("highest")
 
 
-def test_a_limit_beyond_float32_finds_no_more_than_can_be_found() -> None:
-    """In bfloat16 the products of so many and so large numbers may be off by more than float32 can hold."""
+def test_limit_beyond_float32_returns_only_admitted_keys() -> None:
+    """In bfloat16, such products may be off by more than the largest float32."""
     keys = torch.zeros(3, 60_000)
     keys[:, 0] = 4.9e17
     index = build(NeighbourIndex, keys, np.arange(3), admitted=[0, 1])
@@ -248,8 +248,8 @@ def test_a_limit_beyond_float32_finds_no_more_than_can_be_found() -> None:
 
 @EACH_INDEX
 @pytest.mark.parametrize("backend", [torch.backends.mkldnn.matmul, torch.backends.cuda.matmul])
-def test_and_one_who_asks_a_backend_for_it(make: Make, backend: Any) -> None:
-    """Then torch does not tell the precision of a product any more."""
+def test_search_is_exact_with_low_backend_precision(make: Make, backend: Any) -> None:
+    """torch then raises when asked for its precision."""
     generator = np.random.default_rng(0)
     keys, queries = (single(30 + generator.standard_normal((n, 32))) for n in (500, 3))
     before = backend.fp32_precision

@@ -20,7 +20,7 @@ History = tuple[int, list[Event]]
 
 
 class Scripted:
-    """A generator that draws what it is told."""
+    """A generator that returns given numbers."""
 
     def __init__(self, uniforms: Sequence[float]) -> None:
         self.uniforms = np.array(uniforms)
@@ -36,7 +36,7 @@ def make(num_slots: int, alpha: float = 1.0, epsilon: float = 1.0, beta: float =
 
 
 def with_values(values: Sequence[float]) -> Priorities:
-    """Return a tree with these priorities, whatever they are."""
+    """Return a tree with these priorities."""
     priorities = make(len(values))
     state = {"priorities": np.array(values, float), "largest_priority": np.array(1.0), "num_prioritised": np.array(0)}
     priorities.load_state_dict(state)
@@ -58,7 +58,7 @@ def histories(draw: st.DrawFn, errors: st.SearchStrategy[float]) -> History:
 def lived(
     num_slots: int, events: list[Event], alpha: float, beta: float = 0.4
 ) -> tuple[Priorities, ReferencePriorities]:
-    """Let the same happen to the tree and to the oracle; only what is there is learned from."""
+    """Apply the same changes to the tree and to the oracle; only stored transitions are updated."""
     tree, reference = make(num_slots, alpha, beta=beta), ReferencePriorities(alpha, 1.0)
     for name, slots, errors in events:
         if name == "update":
@@ -91,7 +91,7 @@ def test_draws_are_those_of_brute_force_prefix_sums(history: History, sixteenths
     alpha=st.sampled_from([0.0, 0.6, 1.0]),
     beta=st.sampled_from([0.0, 0.4, 1.0]),
 )
-def test_priorities_and_importance_weights_are_the_papers(history: History, alpha: float, beta: float) -> None:
+def test_priorities_and_importance_weights_match_the_paper(history: History, alpha: float, beta: float) -> None:
     tree, reference = lived(*history, alpha=alpha, beta=beta)
     slots = sorted(reference.values)
     assert np.flatnonzero(tree.values).tolist() == slots
@@ -151,7 +151,7 @@ def test_draws_are_proportional_and_independent_of_their_part() -> None:
 @pytest.mark.parametrize("uniform", [0.0, 0.5, BELOW_ONE])
 @pytest.mark.parametrize("num_slots", [2, 32, 40, 1_100, 40_000])
 def test_an_edge_never_falls_on_a_slot_without_priority(batch_size: int, uniform: float, num_slots: int) -> None:
-    """Just below 1, the last point is rounded up to the total: beyond all slots."""
+    """A draw just below 1 rounds the last point up to the total, which is beyond all slots."""
     values = np.zeros(num_slots)
     values[1::7] = 0.1
     drawn = with_values(values).sample(Scripted([uniform] * batch_size), batch_size)
@@ -171,8 +171,8 @@ def test_an_edge_never_falls_on_a_slot_without_priority(batch_size: int, uniform
     uniforms=st.lists(st.sampled_from([0.0, 5e-324, 1 / 3, 0.5, BELOW_ONE]) | st.floats(0, BELOW_ONE), min_size=1),
     stretch=st.sampled_from([1, 40, 1_000]),
 )
-def test_only_what_has_a_priority_is_drawn(values: list[float], uniforms: list[float], stretch: int) -> None:
-    """Sums that swallow their parts, and points on all edges."""
+def test_slots_without_priority_are_never_drawn(values: list[float], uniforms: list[float], stretch: int) -> None:
+    """Sums that round away small parts, and points on all edges."""
     assume(any(values))
     spread = np.zeros(len(values) * stretch)
     spread[::stretch] = values
@@ -180,7 +180,7 @@ def test_only_what_has_a_priority_is_drawn(values: list[float], uniforms: list[f
     assert (spread[drawn] > 0).all()
 
 
-def test_a_new_transition_is_as_surprising_as_any_before() -> None:
+def test_new_transitions_have_the_largest_priority() -> None:
     tree = make(10, epsilon=0.5)
     tree.add(np.array([0, 1]))
     assert tree.values[:3].tolist() == [1.0, 1.0, 0.0]
@@ -200,7 +200,7 @@ def test_beta_moves_to_one_with_the_transitions_added() -> None:
 
 
 @pytest.mark.parametrize("error", [np.inf, np.nan])
-def test_an_error_that_is_no_number_leaves_the_sums_finite(error: float) -> None:
+def test_nan_errors_leave_the_sums_finite(error: float) -> None:
     tree = make(5)
     tree.add(np.arange(5))
     tree.update(np.array([3]), np.array([error], np.float32))

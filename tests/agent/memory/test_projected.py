@@ -1,4 +1,4 @@
-"""The projected search finds what brute force finds, and says how often it had to ask it."""
+"""The projected search equals brute force, and counts its fallbacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOW, NEVER = 0, 10**9
 
 
 def points(generator: np.random.Generator, num: int, rank: int, kind: str) -> np.ndarray:
-    """Draw points of few dimensions, or such as a projection on these is worst for; all numbers are halves."""
+    """Draw points of few dimensions, or the worst ones for a projection; all numbers are multiples of 1/2."""
     if kind == "zeros":
         return np.zeros((num, SIZE))
     if kind == "off the directions":  # equal in all that varies elsewhere
@@ -139,7 +139,7 @@ def test_keys_without_directions_are_searched_by_brute_force() -> None:
 
 
 def test_keys_written_after_the_fit_are_found() -> None:
-    """They lie where none of the directions leads, and nearer to each other than to anything else."""
+    """They are orthogonal to all directions, and nearer to each other than to other keys."""
     generator = np.random.default_rng(0)
     brute, projected = both(low_rank(4_000, 1e-3))
     queries = 500 + torch.tensor(generator.standard_normal((4, 64))).float()
@@ -155,7 +155,7 @@ def test_keys_written_after_the_fit_are_found() -> None:
     assert set(projected.search(queries, 20)[0].flat) <= set(places[:60])
 
 
-def test_what_is_no_number_is_not_found() -> None:
+def test_nan_keys_are_not_found() -> None:
     keys = low_rank(500, 1e-3)
     keys[7], keys[8, 0] = torch.nan, torch.inf
     brute, projected = both(keys)
@@ -163,8 +163,8 @@ def test_what_is_no_number_is_not_found() -> None:
     assert projected.num_fallbacks == 1
 
 
-def test_a_place_that_held_no_number_is_not_found_once_it_is_gone() -> None:
-    """What is left of a key that was not a number must not make a candidate of the next, which is not admitted."""
+def test_removed_nan_keys_are_not_found() -> None:
+    """The sketch of an overwritten NaN key must not make its successor, which is not admitted, a candidate."""
     keys = low_rank(4_096, 1e-3)
     brute, projected = both(keys)
     query, hidden = low_rank(1, 1e-3, seed=1), np.array([17])
@@ -180,8 +180,8 @@ def test_a_place_that_held_no_number_is_not_found_once_it_is_gone() -> None:
 
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf, 1e20])
 @pytest.mark.parametrize("num_keys", [4_096, 4_000])  # whole blocks, and room to spare
-def test_a_query_that_is_no_number_does_not_find_what_cannot_be_found(num_keys: int, odd: float) -> None:
-    """Among so many queries that its own candidates, all there are, are no large share."""
+def test_nan_queries_find_only_admitted_keys(num_keys: int, odd: float) -> None:
+    """With enough queries that the NaN query's candidates, which are all keys, stay below the largest share."""
     brute, projected = both(low_rank(num_keys, 1e-3))
     last = np.arange(num_keys - 10, num_keys)
     for index in (brute, projected):
@@ -198,7 +198,7 @@ def test_a_key_whose_distance_from_the_mean_overflows_when_squared() -> None:
     assert index.search(torch.tensor([[0.4e19, 0.0]]), 21)[0].tolist() == [[*reversed(range(20)), 20]]
 
 
-def test_an_index_is_restored_over_what_it_held() -> None:
+def test_restoring_overwrites_an_index() -> None:
     brute, projected = both(low_rank(300, 0.1))
     assert_same(brute, projected, low_rank(3, 0.1, seed=2), 5)
     keys = low_rank(300, 0.1, seed=1).flip(1)
@@ -231,7 +231,7 @@ def live(index: ProjectedIndex, first: int, last: int) -> None:
             index.search((keys if i % 12 == 0 else queries)[i : i + 4], 5)
 
 
-def test_a_restored_index_goes_on_to_the_bit() -> None:
+def test_restored_index_continues_to_the_bit() -> None:
     one, other = (ProjectedIndex(400, 64, CPU, 4, largest_share=0.2) for _ in range(2))
     live(filled(one, low_rank(400, 0.3)), 0, 50)
     state = copy.deepcopy(one.search_state())
@@ -255,7 +255,7 @@ def searching(search: str) -> EVAAgent:
     return ran(tiny(4, replay={"search": search, "replay_capacity": 320}), 100)
 
 
-def test_an_agent_acts_and_learns_the_same() -> None:
+def test_projected_search_gives_the_same_agent() -> None:
     one, other = searching("brute"), searching("projected")
     assert same_learning(one.learner, other.learner)
     for name, array in one.replay.state_dict().items():

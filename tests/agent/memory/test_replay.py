@@ -32,13 +32,13 @@ def test_the_complete_transitions_are_those_that_survive(case: MemoryCase) -> No
 
 @settings(max_examples=100)
 @given(case=memory_cases(max_steps=8))
-def test_it_is_full_when_every_lane_is(case: MemoryCase) -> None:
+def test_replay_is_full_when_every_lane_is(case: MemoryCase) -> None:
     capacity = case.reference.lane_capacity
     assert case.replay.is_full == all(len(history) >= capacity for history in case.reference.histories)
 
 
 def test_shares_are_equal_and_rounded_down() -> None:
-    """P37."""
+    """Each environment gets replay_capacity // E slots (P37)."""
     replay = ReplayBuffer(11, 3, NOTHING, 2, 0.99, CPU)
     assert (replay.lane_capacity, len(replay.kinds), len(replay.embeddings)) == (3, 9, 9)
 
@@ -154,7 +154,7 @@ def test_the_bytes_of_a_slot(embedding_size: int) -> None:
     assert sum(x.nbytes for x in arrays) == expected - scores, "for those by projection"
 
 
-def test_without_observations_it_still_searches_and_plans() -> None:
+def test_search_and_planning_work_without_observations() -> None:
     replay = ReplayBuffer(6, 2, NOTHING, 1, 0.99, CPU)
     for step in range(2):
         embeddings = torch.tensor([[step], [10.0 + step]])
@@ -166,11 +166,11 @@ def test_without_observations_it_still_searches_and_plans() -> None:
     assert replay.trajectories(slots, 2).slots.tolist()[1] == [3, 4, 5]
 
 
-def test_a_search_of_nothing_finds_nothing() -> None:
+def test_search_of_empty_memory_is_empty() -> None:
     slots, squared_distances = MemoryCase(2, 4, np.random.default_rng(0)).replay.search(torch.zeros(3, 2), 5)
     assert slots.shape == squared_distances.shape == (3, 0)
 
 
-def test_nothing_can_be_sampled_from_an_incomplete_memory() -> None:
+def test_sampling_without_complete_transitions_raises() -> None:
     with pytest.raises(ValueError, match="no transition is complete"):
         MemoryCase(1, 4, np.random.default_rng(0)).replay.sample(np.random.default_rng(0), 3)

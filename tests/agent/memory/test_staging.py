@@ -1,4 +1,4 @@
-"""The next batch is read while the environments step, which decides nothing but the time it takes."""
+"""Reading the next batch while the environments step saves time and changes no result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def memory(lane_capacity: int, make_frames: Any = RawFrames, reads_ahead: bool =
 
 
 class Source:
-    """Makes up what memories store: equal for equal seeds."""
+    """Generates transitions for memories: equal for equal seeds."""
 
     def __init__(self, seed: int = 0) -> None:
         self._generator = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ class Source:
 
 
 def filled(replay: ReplayBuffer, num_steps: int = 70, seed: int = 0) -> tuple[ReplayBuffer, Source]:
-    """Return a memory after so many steps, and what goes on to make them up."""
+    """Return a memory after `num_steps` steps, and the source of its transitions."""
     source = Source(seed)
     for _ in range(num_steps):
         source.step(replay)
@@ -78,7 +78,7 @@ def equal(one: Batch, other: Batch) -> bool:
 
 @pytest.fixture
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the threads that read, one after the other."""
+    """The names of the reading threads, in order."""
     names: list[str] = []
     take = Staging.take
 
@@ -98,7 +98,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     make_frames=st.sampled_from([RawFrames, partial(CompressedFrames, block_places=2)]),
     seed=st.integers(0, 99),
 )
-def test_it_decides_nothing(lane_capacity: int, ends: list[str], batch_size: int, make_frames: Any, seed: int) -> None:
+def test_results_do_not_depend_on_reading_ahead(
+    lane_capacity: int, ends: list[str], batch_size: int, make_frames: Any, seed: int
+) -> None:
     ahead, plain = memory(lane_capacity, make_frames), memory(lane_capacity, make_frames, reads_ahead=False)
     sources, generators = [Source(seed), Source(seed)], [np.random.default_rng(seed) for _ in range(2)]
     for end in ends:
@@ -112,7 +114,7 @@ def test_it_decides_nothing(lane_capacity: int, ends: list[str], batch_size: int
     assert generators[0].bit_generator.state == generators[1].bit_generator.state
 
 
-def test_what_was_foreseen_is_read_once_and_elsewhere(readings: list[str]) -> None:
+def test_predicted_batch_is_read_once_in_the_thread(readings: list[str]) -> None:
     (replay, source), generator = filled(memory(500), num_steps=600), np.random.default_rng(0)
     for _ in range(50):
         replay.read_ahead(generator, 2)
@@ -123,7 +125,7 @@ def test_what_was_foreseen_is_read_once_and_elsewhere(readings: list[str]) -> No
     assert len(readings) - num_ahead <= 2, "all but the few that meet the newest and the oldest states are read once"
 
 
-def test_what_comes_otherwise_is_read_again(readings: list[str]) -> None:
+def test_mispredicted_batch_is_read_again(readings: list[str]) -> None:
     (replay, _), (plain, _) = filled(memory(50)), filled(memory(50, reads_ahead=False))
     generator = np.random.default_rng(0)
     replay.read_ahead(generator, 3)
@@ -132,7 +134,7 @@ def test_what_comes_otherwise_is_read_again(readings: list[str]) -> None:
     assert [name.startswith("eva-reader") for name in readings] == [True, False, False]
 
 
-def test_a_memory_that_is_loaded_forgets_what_was_read() -> None:
+def test_loading_a_memory_drops_what_was_read_ahead() -> None:
     (replay, _), (other, _) = filled(memory(50), seed=1), filled(memory(50), seed=2)
     slots = np.array([3, 8])
     expected = other.batch(slots).observations.clone()
@@ -154,7 +156,7 @@ def test_a_copy_reads_its_own_memory(copied: Callable[[ReplayBuffer], ReplayBuff
     assert (other.observations_at(slots) != replay.observations_at(slots)).any()
 
 
-def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_thread_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     replay, source = filled(memory(50))
 
     def broken(*_: object) -> None:
@@ -171,7 +173,7 @@ def test_what_goes_wrong_in_the_thread_is_told(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_array_equal(replay.batch(slots).observations, replay.observations_at(slots))
 
 
-def test_by_priorities_nothing_can_be_foreseen(readings: list[str]) -> None:
+def test_prioritised_replay_does_not_read_ahead(readings: list[str]) -> None:
     store = StackedObservations(NUM_LANES, 50, SHAPE, BYTES, RawFrames)
     beta = LinearSchedule(0.4, 1.0)
     priorities = Priorities(100, priority_exponent=0.6, priority_floor=1e-6, importance_exponent=beta)
@@ -196,13 +198,13 @@ def test_the_thread_ends_with_the_memory() -> None:
 
 
 @pytest.mark.parametrize("frames", ["raw", "compressed"])
-def test_an_agent_learns_the_same(frames: str, readings: list[str]) -> None:
+def test_agent_that_reads_ahead_learns_the_same(frames: str, readings: list[str]) -> None:
     assert differing(pack(_trained(frames, 1).state_dict())[0], pack(_trained(frames, 2).state_dict())[0]) == []
     assert sum(name.startswith("eva-reader") for name in readings) > 20
 
 
 def _trained(frames: str, threads: int) -> EVAAgent:
-    """Return an agent whose config asks for so many threads, though torch has as many as ever."""
+    """Return an agent whose config sets the number of threads; torch's own number stays the same."""
     environment = StackedVector(SCRIPT, num_stacked=4)
     config = stacked_config(frames)
     agent = build_agent(replace(config, run=replace(config.run, threads=threads)), environment.spec)

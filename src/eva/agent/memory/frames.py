@@ -1,4 +1,4 @@
-"""Frames of observations, each stored once: as they come, or compressed."""
+"""Frames of observations, each stored once: raw or compressed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ Read = Callable[[], Observations]
 
 
 class RawFrames:
-    """Frames as they come, in places that are a ring for each lane: lane e's begin at e * lane_places.
-
-    Args:
-        num_lanes: How many rings.
-        lane_places: Places of each.
-        shape: Of a frame.
-        dtype: Of a frame.
-    """
+    """Frames of a shape and dtype in places that are a ring for each lane: lane e's begin at e * lane_places."""
 
     def __init__(self, num_lanes: int, lane_places: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.lane_places = lane_places
@@ -35,7 +28,7 @@ class RawFrames:
         self._frames[places] = frames
 
     def fetch(self, places: Ints) -> tuple[Read, Ints]:
-        """Return what returns an array of frames, and where in it those of `places` are: nothing is copied."""
+        """Return a function that returns all frames, and `places`: nothing is copied."""
         return lambda: self._frames, places
 
     def state_dict(self) -> State:
@@ -45,7 +38,7 @@ class RawFrames:
         return {"frames": frames}
 
     def load_state_dict(self, state: State) -> None:
-        """Remember frames: take over those that no other memory holds, which spares a copy of gigabytes."""
+        """Restore frames: a writable array is taken over, which spares a copy of gigabytes."""
         frames = state["frames"]
         if frames.flags.writeable and (frames.shape, frames.dtype) == (self._frames.shape, self._frames.dtype):
             self._frames = frames
@@ -56,24 +49,12 @@ class RawFrames:
 class CompressedFrames:
     """Frames in zstd, with the run's first frame as the dictionary of all (P71).
 
-    Consecutive frames of a lane lie side by side in a block of bytes. A lane has one block more than it needs: when
-    a block is begun anew, no frame in it is of use any more.
-
-    Args:
-        num_lanes: How many rings.
-        lane_places: Places of each that are needed; there will be more.
-        shape: Of a frame.
-        dtype: Of a frame.
-        block_places: Frames of a block.
+    Consecutive frames of a lane lie side by side in blocks of `block_places` frames. A lane has one block more than
+    `lane_places` need: when a block is overwritten, none of its frames is needed any more.
     """
 
     def __init__(
-        self,
-        num_lanes: int,
-        lane_places: int,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        block_places: int = 256,
+        self, num_lanes: int, lane_places: int, shape: tuple[int, ...], dtype: np.dtype[Any], block_places: int = 256
     ) -> None:
         num_blocks = math.ceil(lane_places / block_places) + 1
         self.lane_places = num_blocks * block_places
@@ -95,14 +76,14 @@ class CompressedFrames:
             self._blocks[block] += self._compressor.compress(frame.tobytes())
             self._ends[place] = len(self._blocks[block])
             if index == self._block_places - 1:
-                self._blocks[block] = bytes(self._blocks[block])  # without the room to grow
+                self._blocks[block] = bytes(self._blocks[block])  # without spare capacity
 
     def fetch(self, places: Ints) -> tuple[Read, Ints]:
-        """Return what decompresses an array of frames, and where in it those of `places` will be."""
+        """Return a function that decompresses the frames of `places`, and the index of each place in its result."""
         distinct, inverse = np.unique(places, return_inverse=True)
         blocks, indices = np.divmod(distinct, self._block_places)
         starts, ends = np.where(indices == 0, 0, self._ends[distinct - 1]), self._ends[distinct]
-        firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of those that lie side by side
+        firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of each run of frames that lie side by side
         lasts = np.append(firsts, True)[1:]
         runs = zip(blocks[firsts].tolist(), starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         packed = b"".join([self._blocks[block][start:end] for block, start, end in runs])
@@ -113,15 +94,15 @@ class CompressedFrames:
         return lambda: self._decompress(packed, segments), inverse.reshape(places.shape)
 
     def _decompress(self, packed: bytes, segments: NDArray[np.uint64]) -> Observations:
-        """Return the frames that lie at these offsets, with these sizes, (n, 2): one call, without the interpreter."""
-        if len(segments) == 0:  # which zstandard does not survive
+        """Return the frames at these offsets, with these sizes, (n, 2): one call, which releases the GIL."""
+        if len(segments) == 0:  # zstandard crashes
             return np.empty((0, *self._shape), self._dtype)
         compressed = zstandard.BufferWithSegments(packed, segments.tobytes())
         frames = b"".join(self._decompressor.multi_decompress_to_buffer(compressed))  # type: ignore[arg-type]
         return np.frombuffer(frames, self._dtype).reshape(len(segments), *self._shape)
 
     def state_dict(self) -> State:
-        """Return the frames as they are: compressed, block after block."""
+        """Return the compressed frames, block after block."""
         return {
             "frames": np.frombuffer(b"".join(self._blocks), np.uint8),
             "frame_ends": self._ends,
@@ -130,10 +111,10 @@ class CompressedFrames:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Remember them."""
+        """Restore frames that `state_dict` returned."""
         sizes, frames = state["block_sizes"], state["frames"]
         if sizes.shape != (len(self._blocks),) or sizes.sum() != len(frames):
-            raise ValueError("these frames are of a memory of another size")
+            raise ValueError("the frames were saved by a memory of another size")
         ends = sizes.cumsum()
         self._blocks = [frames[start:end].tobytes() for start, end in zip(ends - sizes, ends, strict=True)]
         np.copyto(self._ends, state["frame_ends"])

@@ -12,35 +12,30 @@ from eva.types import Bools, Floats, Ints, State
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
 _LARGEST = float(np.finfo(np.float32).max)  # beyond it, scores cannot be compared with a limit
-_CHUNK = 1 << 15  # keys read at a time: bounds the memory when all are candidates, or new
+_CHUNK = 1 << 15  # keys read at a time: bounds memory use when all are candidates, or new
 
 
 class NeighbourIndex:
-    """A table of keys that is overwritten in place and searched exactly.
+    """A table of N = `capacity` keys of size D that is overwritten in place and searched exactly.
 
-    Keys live on the device; what only orders them lives on the host. Writing is done every step and searching seldom,
-    so norms are brought up to date when a search needs them.
-
-    Args:
-        capacity: N, places in the table.
-        key_size: D.
-        device: Where keys live and queries come from.
+    Keys live on the device; their order lives on the host. Every step writes and few search, so norms are updated when
+    a search needs them.
     """
 
-    BYTES_PER_SKETCH = 0  # of what is kept of each key besides
+    BYTES_PER_SKETCH = 0  # kept for each key in addition to it
 
     def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
         self.keys = torch.zeros(capacity, key_size, device=device)
         self.born = np.full(capacity, -1)  # the larger the newer
         self.admitted = np.zeros(capacity, np.bool_)  # those that can be found
         self.num_written = 0
-        self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; infinity: not to be found
+        self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; inf if not admitted
         self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
         self._longest = SHORTEST  # the length of the longest key so far
         self._scores = torch.empty(capacity, 0, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
-        """Put n keys at n places, the last one the newest; they cannot be found yet."""
+        """Put n keys at n places, the last one the newest; they are not admitted yet."""
         self.keys.index_copy_(0, self._on_device(places), keys)
         self.born[places] = np.arange(self.num_written, self.num_written + len(places))
         self.num_written += len(places)
@@ -53,11 +48,11 @@ class NeighbourIndex:
         self._stale[places] = True
 
     def state_dict(self) -> State:
-        """Return the keys, (N, D), and their order, (N,); the owner knows which of them can be found."""
+        """Return the keys, (N, D), and their order, (N,); the owner knows which of them are admitted."""
         return {"keys": self.keys, "born": self.born}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore keys and order, found among other names; then `admit` those that can be found."""
+        """Restore keys and order, found among other names; then call `admit`."""
         self.keys.copy_(torch.as_tensor(state["keys"]))
         np.copyto(self.born, state["born"])
         self.num_written = int(self.born.max(initial=-1)) + 1  # the newest key is always there
@@ -65,24 +60,21 @@ class NeighbourIndex:
         self._stale.fill(True)
 
     def search_state(self) -> State:
-        """Return what the cost of later searches depends on besides the keys: nothing."""
+        """Return what the cost of later searches depends on besides the keys: here nothing."""
         return {}
 
     def load_search_state(self, state: State) -> None:
         """Restore what `search_state` returned, after keys and order."""
 
     def metrics(self) -> dict[str, float]:
-        """Return what there is to tell of the searches: nothing."""
+        """Return statistics of the searches: here none."""
         return {}
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Find the k keys closest to each query: among the candidates, by directly subtracted distance in float64.
+        """Find the k keys closest to each query, (E, D): among candidates, by directly subtracted distance in float64.
 
-        Of keys at the same distance the newest comes first. The answer is brute force's, always.
-
-        Args:
-            queries: (E, D) float32.
-            k: How many; at least so many keys must be there to be found.
+        Of keys at the same distance the newest comes first. The result always equals that of brute force. At least k
+        keys must be admitted.
 
         Returns:
             Places and squared distances (float64), nearest first, (E, k) each.
@@ -101,12 +93,8 @@ class NeighbourIndex:
         """Return which keys may be among the k nearest of which query: rows of queries and places, (n,) each.
 
         `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates. So candidates are
-        all keys that rounding could have kept out of the first k; all there are, if these products are no numbers.
-
-        Args:
-            queries: (E, D).
-            directly: The same, on the host and in float64.
-            k: How many are sought.
+        all keys that rounding could have kept out of the first k, or all keys if these products are not finite.
+        `directly` are the queries in float64 on the host.
         """
         self._refresh()
         lengths = self._longest + np.sqrt(np.square(directly).sum(axis=1))
@@ -132,11 +120,8 @@ class NeighbourIndex:
 
         A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
         the subtraction adds a few u, the direct distance in float64 next to nothing, the limit's own rounding one u.
-        So (D + 9) u (|x| + |q|)^2 is more than each score is off by.
-
-        Args:
-            lengths: |x| + |q| for the longest key, (E,).
-            kth: The k-th smallest score of each, (E,).
+        So (D + 9) u (|x| + |q|)^2 is more than each score is off by. `lengths`, (E,), are |x| + |q| for the longest
+        key, and `kth`, (E,), the k-th smallest scores.
         """
         relative = 1.01 * (self.keys.shape[1] + 9) * unit_roundoff()
         limits: Floats = kth + 2 * relative * lengths * lengths
@@ -153,7 +138,7 @@ class NeighbourIndex:
         return distances
 
     def _refresh(self) -> None:
-        """Bring the norms of the keys that changed up to date."""
+        """Update the norms of the keys that changed."""
         if not self._stale.any():
             return
         (stale,) = self._stale.nonzero()
@@ -163,15 +148,15 @@ class NeighbourIndex:
             indices = self._on_device(places)
             lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
             self._norms[indices] = torch.where(self._on_device(self.admitted[places]), lengths.square(), torch.inf)
-            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # one that is no number hides none
+            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # a NaN must not hide the others
 
     def _on_device(self, array: Ints | Bools | Floats) -> Tensor:
         return to_device(array, self.keys.device)
 
 
 def unit_roundoff() -> float:
-    """Return the unit roundoff u of a product in the precision that torch was asked for."""
+    """Return the unit roundoff u of a product in the precision that torch is set to."""
     try:
         return _UNIT_ROUNDOFFS[torch.get_float32_matmul_precision()]
-    except RuntimeError:  # it was asked backend by backend (torch.backends.*.fp32_precision), and cannot tell
+    except RuntimeError:  # the precision was set for each backend (torch.backends.*.fp32_precision)
         return max(_UNIT_ROUNDOFFS.values())

@@ -1,10 +1,10 @@
-"""The observations of the replay buffer: kept whole, or as frames that are stored once and stacked again when read."""
+"""The observations of the replay buffer: stored whole, or as frames that are stacked again when read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,47 +13,16 @@ from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.types import Bools, Ints, Observations, State
 
 Copy = Callable[[Observations], object]
+"""Copies observations into an array, (n, ...). This is the longer part of reading; any thread can do it beside one that
+holds the GIL."""
+
 _BLACK = -1  # the place of a frame that is 0 everywhere
 
 
-class ObservationStore(Protocol):
-    """The observations of a replay buffer's slots."""
-
-    shape: tuple[int, ...]  # of one observation
-    dtype: np.dtype[Any]
-    memory_format: torch.memory_format  # how the network likes them to lie in memory
-
-    def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
-        """Store an observation in the next slot of each of some lanes.
-
-        Args:
-            slots: (n,)
-            observations: (n, ...)
-            starts: Where an episode begins, (n,).
-        """
-        ...
-
-    def find(self, slots: Ints) -> Copy:
-        """Find the observations of `slots`, (n,); valid until the next call, or until observations are written.
-
-        Returns what copies them into an array, (n, ...), of `dtype`: the longer part of reading, which any thread can
-        do beside one that holds the interpreter.
-        """
-        ...
-
-    def state_dict(self) -> State:
-        """Return all observations: arrays by name."""
-        ...
-
-    def load_state_dict(self, state: State) -> None:
-        """Remember what `state_dict` returned, found among other names."""
-        ...
-
-
 class WholeObservations:
-    """Observations as they come."""
+    """Observations stored one by one."""
 
-    memory_format = torch.contiguous_format
+    memory_format = torch.contiguous_format  # the fastest for the network
 
     def __init__(self, num_slots: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = shape
@@ -61,11 +30,11 @@ class WholeObservations:
         self._observations = np.zeros((num_slots, *shape), dtype)
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
-        """Store observations; it does not matter where episodes begin."""
+        """Store observations, (n, ...), in the next slots, (n,), of n lanes; `starts` is not used."""
         self._observations[slots] = observations
 
     def find(self, slots: Ints) -> Copy:
-        """Return what copies observations into an array in C order."""
+        """Return a function that copies the observations of `slots`, (n,), into an array in C order."""
         return lambda out: np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
     def state_dict(self) -> State:
@@ -73,7 +42,7 @@ class WholeObservations:
         return {"observations": self._observations}
 
     def load_state_dict(self, state: State) -> None:
-        """Remember them, if any are kept."""
+        """Restore the observations, if any are kept."""
         if self._observations.size:
             np.copyto(self._observations, state["observations"])
 
@@ -81,17 +50,10 @@ class WholeObservations:
 class StackedObservations:
     """Observations that are the last frames of their episode, stacked along the first axis, oldest first (P70).
 
-    Of each observation only the newest frame is stored. A slot notes the places of its whole stack: its own frame's,
-    and before it those of the slot before it, less the oldest. Where an episode begins, the older frames are black or
-    the first one again, as the environment shows them. A lane has more places than slots, by the older frames of a
-    stack, so that every slot's stack is whole.
-
-    Args:
-        num_environments: E, the number of lanes.
-        lane_capacity: Slots of each lane.
-        shape: Of one observation: frames, then the shape of a frame.
-        dtype: Of a frame.
-        make_frames: RawFrames or CompressedFrames.
+    Of each observation only the newest frame is stored. A slot holds the places of its whole stack: those of the slot
+    before it, less the oldest, then its own frame's. Where an episode begins, the older frames are black or copies of
+    the first one, as the environment returns them. A lane has more places than slots, by the older frames of a stack,
+    so that every slot's stack is complete.
     """
 
     def __init__(
@@ -111,10 +73,13 @@ class StackedObservations:
         lane_ends = self._frames.lane_places * np.arange(1, num_environments + 1)
         self._stacks = np.empty((num_environments * lane_capacity, num_stacked), np.int32)
         self._stacks[:] = np.repeat(lane_ends - 1, lane_capacity)[:, None]  # so that the first frame takes place 0
-        self._room = np.empty((0, *frame_shape), dtype)  # for reading
+        self._planes = np.empty((0, *frame_shape), dtype)  # scratch buffer of `_copy`
 
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
-        """Store the newest frames of observations."""
+        """Store the newest frames of observations, (n, S, ...), in the next slots, (n,), of n lanes.
+
+        `starts`, (n,), tells where an episode begins.
+        """
         lanes, indices = np.divmod(slots, self._lane_capacity)
         previous = self._stacks[lanes * self._lane_capacity + (indices - 1) % self._lane_capacity]
         places = lanes * self._frames.lane_places + (previous[:, -1] + 1) % self._frames.lane_places
@@ -125,7 +90,10 @@ class StackedObservations:
         self._frames.write(places, observations[:, -1])
 
     def find(self, slots: Ints) -> Copy:
-        """Return what copies stacks; it costs least for bytes whose stacks are the last axis in memory."""
+        """Return a function that copies the stacks of `slots`, (n,); valid until the next call, or until a write.
+
+        It is fastest for bytes into an array with the stack's axis last in memory.
+        """
         stacks = self._stacks[slots].T.astype(np.int64)
         is_black = stacks == _BLACK
         read, places = self._frames.fetch(np.where(is_black, stacks[-1], stacks))
@@ -133,9 +101,9 @@ class StackedObservations:
 
     def _copy(self, frames: Observations, places: Ints, is_black: Bools, out: Observations) -> None:
         """Copy the frames in `places`, (S, n), into stacks, (n, S, ...)."""
-        if places.size > len(self._room):
-            self._room = np.empty((places.size, *self.shape[1:]), self.dtype)
-        planes = self._room[: places.size].reshape(*places.shape, *self.shape[1:])
+        if places.size > len(self._planes):
+            self._planes = np.empty((places.size, *self.shape[1:]), self.dtype)
+        planes = self._planes[: places.size].reshape(*places.shape, *self.shape[1:])
         np.take(frames, places, axis=0, out=planes, mode="clip")
         planes[is_black] = 0
         _stack(planes, out)
@@ -145,9 +113,12 @@ class StackedObservations:
         return {**self._frames.state_dict(), "stacks": self._stacks}
 
     def load_state_dict(self, state: State) -> None:
-        """Remember them."""
+        """Restore frames and stacks."""
         self._frames.load_state_dict(state)
         np.copyto(self._stacks, state["stacks"])
+
+
+ObservationStore = WholeObservations | StackedObservations
 
 
 def _place_before(place: int, first: Observations) -> int:
@@ -174,7 +145,7 @@ def _stack(planes: Observations, out: Observations) -> None:
 
 @cache
 def _merge() -> Callable[..., Any] | None:
-    """Return OpenCV's interleaving of bytes, six times as fast as numpy's; None if it is not installed."""
+    """Return OpenCV's interleaving of bytes, six times as fast as NumPy's; None if it is not installed."""
     try:
         from cv2 import merge
     except ImportError:

@@ -1,4 +1,4 @@
-"""Proportional prioritised replay (Schaul et al., 2016): what surprised the learner is drawn more often."""
+"""Proportional prioritised replay (Schaul et al., 2016): transitions with large errors are drawn more often."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from eva.agent.exploration import LinearSchedule
 from eva.types import Floats, Ints, State
 
-_BRANCHES = 32  # entries that one sum stands for: fewer make more levels, more make longer rows
-_LARGEST_ERROR = 1e38  # what is larger, infinite or no number counts as this: the sums stay finite
+_BRANCHES = 32  # entries in a row: fewer make more levels, more make longer rows
+_LARGEST_ERROR = 1e38  # larger, infinite and NaN errors count as this: the sums stay finite
 
 
 class Priorities:
@@ -19,16 +19,13 @@ class Priorities:
     p_i = |delta_i| + epsilon, with delta_i the temporal-difference error when i was last learned from (P76). The lowest
     level holds p_i^a of each slot, and 0 where there is no complete transition. Each row of a level is summed up in one
     entry of the level above; the top level is a single row. A sum is taken of its whole row, never adjusted by a
-    difference: rounding errors do not add up, and all sums follow from the lowest level to the bit.
+    difference: rounding errors do not add up, and the lowest level determines all sums to the bit.
 
-    Args:
-        num_slots: N.
-        priority_exponent: a, alpha in the paper: 0 draws uniformly.
-        priority_floor: epsilon, above 0.
-        importance_exponent: beta, over the transitions added so far (P78).
+    The priority exponent is a (alpha in the paper; 0 draws uniformly), the floor is epsilon > 0, and the importance
+    exponent is beta, over the transitions added so far (P78).
     """
 
-    BYTES_PER_SLOT = 9  # one number of 8 bytes, and its share of the sums
+    BYTES_PER_SLOT = 9  # one float64, and its share of the sums
 
     def __init__(
         self, num_slots: int, *, priority_exponent: float, priority_floor: float, importance_exponent: LinearSchedule
@@ -44,16 +41,16 @@ class Priorities:
         self.values = self._levels[0].reshape(-1)[:num_slots]  # p_i^a, (N,)
 
     def add(self, slots: Ints) -> None:
-        """Let transitions be drawn from now on, as if nothing had been more surprising (P77)."""
+        """Let transitions be drawn from now on, with the largest priority so far (P77)."""
         self.num_added += len(slots)
         self._set(slots, self.largest)
 
     def remove(self, slots: Ints) -> None:
-        """Let these slots not be drawn any more."""
+        """Stop drawing these slots."""
         self._set(slots, 0.0)
 
     def update(self, slots: Ints, absolute_errors: Floats) -> None:
-        """Take the errors, (B,), of transitions that were just learned from; of a slot given twice, the last."""
+        """Set priorities from errors, (B,), of transitions that were just learned from; a slot's last one counts."""
         errors = np.fmin(absolute_errors, _LARGEST_ERROR, dtype=np.float64)
         values = (errors + self._floor) ** self._exponent
         self.largest = max(self.largest, float(values.max()))
@@ -62,10 +59,8 @@ class Priorities:
     def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
         """Draw a slot from each of B equal parts of the sum of all (P79); returns them, (B,). There must be one.
 
-        A slot of priority 0 is never drawn, however sums and points are rounded. A point stays below the last of its
-        row's running sums, so that one of them is the first above it. That one is above the running sum before it,
-        or above 0 if it is the first, so the entry that it adds is above 0. And an entry above 0 is either a slot's, or
-        the sum of a row that holds such an entry.
+        A slot of priority 0 is never drawn, however sums and points are rounded: a point stays below the last of its
+        row's running sums, and the first running sum above it adds an entry above 0.
         """
         total = self._levels[-1].sum()
         points = (np.arange(batch_size) + generator.random(batch_size)) * (total / batch_size)
@@ -85,7 +80,7 @@ class Priorities:
         return weights
 
     def state_dict(self) -> State:
-        """Return all that decides the future, as arrays."""
+        """Return priorities and counters, as arrays."""
         return {
             "priorities": self.values,
             "largest_priority": np.array(self.largest),
@@ -93,14 +88,14 @@ class Priorities:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a state that `state_dict` returned."""
         self.num_added, self.largest = int(state["num_prioritised"]), float(state["largest_priority"])
         self.values[:] = state["priorities"]
         for below, above in pairwise(self._levels):
             above.reshape(-1)[: len(below)] = below.sum(axis=1)
 
     def _set(self, slots: Ints, values: Floats | float) -> None:
-        """Change entries of the lowest level, then sum up the rows that they are in, level by level."""
+        """Change entries of the lowest level, then sum up their rows, level by level."""
         self.values[slots] = values
         for below, above in pairwise(self._levels):
             slots = slots // _BRANCHES

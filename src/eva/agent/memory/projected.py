@@ -1,4 +1,4 @@
-"""Exact nearest neighbours in a large memory: short sketches of the keys tell which keys are worth reading."""
+"""Exact nearest neighbours in a large memory: short sketches of the keys select the keys to read."""
 
 from __future__ import annotations
 
@@ -27,19 +27,12 @@ class ProjectedIndex(NeighbourIndex):
     Without |p|^2 the right side is the product of two short vectors: the key's sketch (P^T c, |c'|, |c|^2), which is
     stored, and (-2 P^T p, -2 |p'|, 1). This score proposes k keys and some more. Their distances are taken directly;
     the k-th of these, r, is at least that of the k-th neighbour. So the neighbours are among the keys with a score of
-    at most r^2 - |p|^2, rounding counted: these are compared directly. Where they are too many, or that is no number,
-    brute force takes over.
+    at most r^2 - |p|^2, rounding included: these are compared directly. Where they are more than `largest_share` of
+    the keys, or the limit is not finite, brute force takes over: it is faster.
 
-    The directions are fitted anew when the number of keys ever written has doubled, or grown by N / 4. Whenever that
-    happens, and whatever is written in between, changes the number of candidates but no answer.
-
-    Args:
-        capacity: N.
-        key_size: D.
-        device: Where keys live and queries come from.
-        num_directions: d; a quarter of D where that is less.
-        group_size: Keys that are passed over together if none of them has a score within the limit.
-        largest_share: Of the keys that may be candidates; with more, brute force is faster.
+    The directions, d = min(`num_directions`, D / 4), are refitted when the number of keys ever written has doubled, or
+    grown by N / 4. This changes the number of candidates but no result. A group of `group_size` keys is skipped
+    together if none of them has a score within the limit.
     """
 
     BYTES_PER_SKETCH = 4 * (_NUM_DIRECTIONS + 2) + 1
@@ -63,16 +56,16 @@ class ProjectedIndex(NeighbourIndex):
         num_directions = max(1, min(num_directions, key_size // 4))
         self._directions = torch.zeros(key_size, num_directions, dtype=torch.float64, device=device)
         num_blocks = -(-capacity // self._block_size)
-        self._nothing = torch.zeros(num_directions + 2, device=device)  # the sketch of what is not to be found
+        self._nothing = torch.zeros(num_directions + 2, device=device)  # the sketch of a key that is not admitted
         self._nothing[-1] = torch.inf
         self._sketches = self._nothing[:, None].repeat(num_blocks, 1, self._block_size)
         self._unsketched = np.zeros(capacity, np.bool_)  # places whose sketch is not up to date
         self._farthest = 0.0  # from the mean, of the keys sketched since it was fitted
-        self._next_fit = 0  # due when so many keys have been written
+        self._next_fit = 0  # due when this many keys have been written
         self._projected_scores = torch.empty(num_blocks, 0, self._block_size, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
-        """Put n keys at n places, the last one the newest; they cannot be found yet."""
+        """Put n keys at n places, the last one the newest; they are not admitted yet."""
         super().write(places, keys)
         self._unsketched[places] = True
 
@@ -87,7 +80,7 @@ class ProjectedIndex(NeighbourIndex):
         self._next_fit = 0
 
     def search_state(self) -> State:
-        """Return sketches and directions: recomputed, they could differ in their last bits."""
+        """Return sketches and directions: recomputed ones could differ in their last bits."""
         return {
             "sketches": self._sketches,
             "unsketched": self._unsketched,
@@ -109,11 +102,11 @@ class ProjectedIndex(NeighbourIndex):
         self.num_searches, self.num_fallbacks = state["num_searches"], state["num_fallbacks"]
 
     def metrics(self) -> dict[str, float]:
-        """Return how many searches there were, and how many of them by brute force."""
+        """Return the number of searches, and how many of them fell back to brute force."""
         return {"searches": self.num_searches, "search_fallbacks": self.num_fallbacks}
 
     def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
-        """Return those whose scores are within the limit, or brute force's where they are too many."""
+        """Return the keys whose scores are within the limit, or brute force's candidates if they are too many."""
         self.num_searches += 1
         self._update_sketches()
         sketches = self._sketch(queries)
@@ -125,7 +118,7 @@ class ProjectedIndex(NeighbourIndex):
         kth = np.sort(np.where(real, distances, np.inf), axis=1)[:, k - 1 : k]
         limits = self._score_limits(sketches, self._on_device(kth))
         if limits.isfinite().all():
-            near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # not `<=`: no number may be near
+            near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # negated so that NaN counts as near
             hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
             if len(hits) <= self._largest_share * len(self.keys) * len(queries):
                 return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
@@ -161,7 +154,7 @@ class ProjectedIndex(NeighbourIndex):
         Sketches are computed in float64, in which the inequality above holds but for next to nothing, and rounded once.
         The terms of a score add up to at most |c|^2 + 2 |c| |p| < (|c| + |p|)^2, in absolute values. Rounding both
         factors of each, and then the sum of d + 2 products in whatever order, puts a score off by at most (d + 4) u
-        times this; rounding the limit adds one u. So (d + 10) u will do. Where a score might overflow, its limit is
+        times this; rounding the limit adds one u. So (d + 10) u is enough. Where a score might overflow, its limit is
         infinite.
         """
         squared_lengths = sketches[:, -1:]
@@ -170,7 +163,7 @@ class ProjectedIndex(NeighbourIndex):
         return (distances - squared_lengths + error).float()
 
     def _update_sketches(self) -> None:
-        """Fit the directions if it is due, and sketch the keys that changed."""
+        """Fit the directions if due, and sketch the keys that changed."""
         if self.num_written >= self._next_fit:
             self._fit()
         (changed,) = self._unsketched.nonzero()
@@ -178,7 +171,7 @@ class ProjectedIndex(NeighbourIndex):
         found = self.admitted[changed]
         gone, places = self._on_device(changed[~found]), changed[found]
         self._sketches[gone // self._block_size, :, gone % self._block_size] = self._nothing
-        farthest = self._mean.new_full((), self._farthest)  # on the device: nothing waits for it within the loop
+        farthest = self._mean.new_full((), self._farthest)  # on the device, so that the loop does not wait for it
         for first in range(0, len(places), _CHUNK):
             indices = self._on_device(places[first : first + _CHUNK])
             sketches = self._sketch(self.keys[indices])
@@ -187,7 +180,7 @@ class ProjectedIndex(NeighbourIndex):
         self._farthest = float(farthest)
 
     def _fit(self) -> None:
-        """Take mean and principal directions of keys spread evenly over the places."""
+        """Fit mean and principal directions to keys spread evenly over the places."""
         (places,) = self.admitted.nonzero()
         some = self._on_device(places[:: max(1, len(places) // _SAMPLE)])
         sample = torch.nan_to_num(self.keys[some].double(), 0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The replay buffer: one lane for each environment, and the trajectories that run through the lanes."""
+"""The replay buffer: one lane for each environment, and the trajectories that follow the lanes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from eva.agent.tensors import to_device
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
-"""What a slot holds. STEP: a transition whose successor is the lane's next slot. TERMINATION: one that nothing follows.
-CLOSING: the last state of a truncated episode, without an action; only ever a bootstrap."""
+"""What a slot holds. STEP: a transition whose successor is the lane's next slot. TERMINATION: one without successor.
+CLOSING: the last state of a truncated episode, without an action; only used to bootstrap from."""
+
+_ARRAYS = ("actions", "rewards", "discounts", "kinds", "lane_counts")
 
 LastStates = Callable[[Ints], tuple[Observations | None, Tensor]]
 """Environments with a truncated episode, (n,) -> its last observations, (n, ...), if kept, and embeddings, (n, D)."""
@@ -27,19 +29,12 @@ class ReplayBuffer:
     """A preallocated ring of transitions for each environment, with the embedding of each state.
 
     Slot `e * lane_capacity + i` is place i of environment e's lane. Each observation is stored once: the successor of
-    a state is the next slot of its lane. Memory is filled in the order of time, so a lane's newest slot has no
-    successor yet: until the next append it can only be bootstrapped from, unless it ended its episode.
+    a state is the next slot of its lane. Slots are written in order of time, so a lane's newest slot has no successor
+    yet: until the next append it can only be bootstrapped from, unless it ended its episode.
 
-    Args:
-        replay_capacity: Slots in all; each environment gets an equal share.
-        num_environments: E.
-        store: Keeps the observations.
-        embedding_size: D.
-        discount: gamma.
-        device: Where embeddings live and batches go: the network's device.
-        priorities: Of so many slots; None draws uniformly.
-        index: How embeddings are searched.
-        reads_ahead: Whether `read_ahead` does anything: it pays where reading takes longer than waking a thread.
+    Each environment gets an equal share of `replay_capacity`. Embeddings live on, and batches go to, the `device`.
+    Without `priorities`, transitions are drawn uniformly. `reads_ahead` enables `read_ahead`, which saves time where
+    reading takes longer than waking a thread.
     """
 
     def __init__(
@@ -62,7 +57,7 @@ class ReplayBuffer:
         self.rewards = np.zeros(num_slots, np.float32)
         self.discounts = np.zeros(num_slots, np.float32)
         self.kinds = np.full(num_slots, EMPTY, np.int8)
-        self.index = index(num_slots, embedding_size, device)  # embeddings; complete ones can be found
+        self.index = index(num_slots, embedding_size, device)  # embeddings; those of complete transitions are admitted
         self.lane_counts = np.zeros(num_environments, np.int64)  # slots ever written in each lane
         self.num_complete = 0
         self.priorities = priorities
@@ -70,15 +65,11 @@ class ReplayBuffer:
         self._lanes = np.arange(num_environments)
         self._device = device
         self._reader = Reader(store, device)
-        self._reads_ahead = reads_ahead and priorities is None  # what changes with each append cannot be foretold
+        self._reads_ahead = reads_ahead and priorities is None  # priorities change with each append
 
     @staticmethod
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
-        """Return the memory that a state takes besides its observation.
-
-        That is its embedding, the scores that a search for all environments gives it (by projection and by brute
-        force), and 31 bytes for all the rest.
-        """
+        """Return the bytes of a state besides its observation: its embedding, scores of two searches, and the rest."""
         return 4 * embedding_size + 2 * 4 * num_environments + 31
 
     @property
@@ -112,16 +103,10 @@ class ReplayBuffer:
         truncated: Bools | None = None,
         last_states: LastStates | None = None,
     ) -> None:
-        """Store one transition of every environment, and the last states of truncated episodes.
+        """Store one transition of every environment, (E, ...) each, and the last states of truncated episodes.
 
-        Args:
-            observations: (E, ...), or None if observations are not kept (search and planning need only embeddings).
-            actions: (E,)
-            rewards: (E,)
-            terminated: (E,)
-            embeddings: Of the observations, (E, D).
-            truncated: (E,); by default none is. Ignored where terminated (P50).
-            last_states: Returns the last states of truncated episodes; needed if there are any.
+        `observations` can be None: search and planning need only `embeddings`. `truncated` is ignored where
+        `terminated` (P50); `last_states` is required where an episode is truncated.
         """
         slots = self._advance(self._lanes, observations, embeddings)
         self.actions[slots] = actions
@@ -139,11 +124,11 @@ class ReplayBuffer:
         self.kinds[self._advance(lanes, observations, embeddings)] = CLOSING
 
     def cut(self) -> None:
-        """End the running episodes in their newest states, as truncated; what was done there is forgotten."""
+        """Truncate the running episodes in their newest states; the actions taken there are dropped."""
         self.kinds[self._newest(self._lanes)[~self.episode_starts]] = CLOSING
 
     def _advance(self, lanes: Ints, observations: Observations | None, embeddings: Tensor) -> Ints:
-        """Store states in the next slot of each lane, which completes the one before it; returns the slots taken."""
+        """Store states in the next slot of each lane, which completes the slot before; returns the slots written."""
         self._reader.settle()
         counts = self.lane_counts[lanes]
         newest, slots = self._newest(lanes), self._slots(lanes, counts)
@@ -173,7 +158,7 @@ class ReplayBuffer:
             self.priorities.add(slots)
 
     def _with_successors(self, slots: Ints) -> Ints:
-        """Return the slots of complete transitions, then those of the states after them: of a termination, its own."""
+        """Return the slots of complete transitions, then those of their successors: of a termination, its own slot."""
         lanes, places = np.divmod(slots, self.lane_capacity)
         following = self._slots(lanes, places + 1)
         return np.concatenate([slots, np.where(self.kinds[slots] == TERMINATION, slots, following)])
@@ -198,14 +183,10 @@ class ReplayBuffer:
         return self.index.search(queries, min(k, self.num_complete))
 
     def trajectories(self, starts: Ints, length: int) -> Trajectories:
-        """Follow what happened after each start for up to `length` transitions.
+        """Follow what happened after each start for up to T = `length` transitions.
 
-        A trajectory stays in its lane. It ends with its episode, or at the lane's newest slot, which has no successor
-        yet.
-
-        Args:
-            starts: Complete transitions, (E, M): row e is plan e's.
-            length: T.
+        `starts`, (E, M), are complete transitions: row e belongs to plan e. A trajectory stays in its lane. It ends
+        with its episode, or at the lane's newest slot, which has no successor yet.
         """
         plans = np.repeat(np.arange(len(starts)), starts.shape[1])
         lanes, places = np.divmod(starts.reshape(-1, 1), self.lane_capacity)
@@ -244,7 +225,7 @@ class ReplayBuffer:
         return slots
 
     def _draw(self, generator: np.random.Generator, num_slots: int, lane_counts: Ints) -> Ints:
-        """Draw from the slots in use when so many have ever been written, complete or not; returns (num_slots,)."""
+        """Draw from the slots in use after `lane_counts` writes, complete or not; returns (num_slots,)."""
         fill = np.minimum(lane_counts, self.lane_capacity)
         ends = fill.cumsum()
         drawn = generator.integers(ends[-1], size=num_slots)
@@ -253,7 +234,7 @@ class ReplayBuffer:
         return drawn
 
     def read_ahead(self, generator: np.random.Generator, batch_size: int) -> None:
-        """Begin to read the batch that `sample` will draw after the next append, if it draws uniformly."""
+        """Start to read the batch that `sample` will draw after the next append, if it draws uniformly."""
         if not self._reads_ahead:
             return
         state = generator.bit_generator.state
@@ -278,20 +259,16 @@ class ReplayBuffer:
         )
 
     def prioritise(self, slots: Ints, absolute_errors: Tensor) -> None:
-        """Let the transitions of a batch be drawn by these errors, (B,), from now on; they must still be there."""
+        """Set the priorities of a batch by its errors, (B,); its transitions must not be overwritten yet."""
         assert self.priorities is not None
         self.priorities.update(slots, absolute_errors.cpu().numpy())
 
     def state_dict(self) -> State:
-        """Return the whole memory by name; all else is derived from it."""
+        """Return the whole memory by name; everything else is derived from it."""
         index = self.index.state_dict()
         return {
             **self.store.state_dict(),
-            "actions": self.actions,
-            "rewards": self.rewards,
-            "discounts": self.discounts,
-            "kinds": self.kinds,
-            "lane_counts": self.lane_counts,
+            **{name: getattr(self, name) for name in _ARRAYS},
             "embeddings": index["keys"],
             "born": index["born"],
             **({} if self.priorities is None else self.priorities.state_dict()),
@@ -301,7 +278,7 @@ class ReplayBuffer:
         """Restore a memory that `state_dict` returned."""
         self._reader.forget()
         self.store.load_state_dict(state)
-        for name in ("actions", "rewards", "discounts", "kinds", "lane_counts"):
+        for name in _ARRAYS:
             np.copyto(getattr(self, name), state[name])
         newest = self._newest(self._lanes)
         complete = (self.kinds == STEP) | (self.kinds == TERMINATION)

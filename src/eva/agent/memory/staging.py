@@ -1,4 +1,4 @@
-"""The way of stored observations to the device, by memory that is allocated once (and pinned for CUDA)."""
+"""Transfer of stored observations to the device, through memory that is allocated once (and pinned for CUDA)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING = np.empty(0, np.int64)
 
 
 class Staging:
-    """Room for n observations on their way from the store to the device."""
+    """A buffer for `size` observations on their way from the store to the device."""
 
     def __init__(self, size: int, store: ObservationStore, device: torch.device) -> None:
         shape, memory_format = (size, *store.shape), store.memory_format
@@ -27,13 +27,13 @@ class Staging:
         self._copied = torch.cuda.Event() if cuda else None
 
     def take(self, copy: Copy) -> None:
-        """Let n observations be copied here; any thread may do so."""
+        """Fill the buffer; any thread may do so."""
         if self._copied is not None:
-            self._copied.synchronize()  # those before must have left the pinned memory
+            self._copied.synchronize()  # the last transfer must be complete
         copy(self._array)
 
     def send(self) -> Tensor:
-        """Return what was taken last, on the device; valid until the next is."""
+        """Return the buffer's observations on the device; valid until the next `take`."""
         sent = self._host.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self._device))  # not that of another GPU
@@ -41,30 +41,26 @@ class Staging:
 
 
 class Reader:
-    """Reads stored observations, also ahead of the time when they are wanted, in a thread of its own.
+    """Reads stored observations, also ahead of time, in its own thread.
 
-    What is read ahead is used if it turns out to be what is wanted, and read again if not: it decides nothing. Call
-    `settle` before writing to the store.
-
-    Args:
-        store: What is read.
-        device: Where observations go.
+    Observations that were read ahead are used if they are the ones requested next, and dropped otherwise: results do
+    not depend on reading ahead. Call `settle` before writing to the store.
     """
 
     def __init__(self, store: ObservationStore, device: torch.device) -> None:
         self._store = store
         self._device = device
         self._stagings: dict[int, Staging] = {}  # by their size
-        self._thread = ThreadPoolExecutor(1, "eva-reader")  # which begins with the first reading
+        self._thread = ThreadPoolExecutor(1, "eva-reader")  # starts at the first submit
         self._reading: Future[None] | None = None
         self._ahead = _NOTHING  # the states that have been read ahead
 
     def __reduce__(self) -> tuple[type[Reader], tuple[ObservationStore, torch.device]]:
-        """Let a copy, or what is pickled, have a thread of its own."""
+        """Copy or pickle without the thread."""
         return Reader, (self._store, self._device)
 
     def begin(self, slots: Ints, states: Ints) -> None:
-        """Begin to read the observations of `slots`, (n,), which hold `states`: numbers that no other states have."""
+        """Start to read the observations of `slots`, (n,), which hold `states`: numbers unique to each state."""
         self.settle()
         self._reading = self._thread.submit(self._staging(len(slots)).take, self._store.find(slots))
         self._ahead = states
@@ -79,14 +75,14 @@ class Reader:
         return staging.send()
 
     def settle(self) -> None:
-        """Wait until nothing is being read; raises what went wrong meanwhile."""
+        """Wait for the reading in progress; raise its error if it failed."""
         reading, self._reading = self._reading, None
         if reading is not None and (error := reading.exception()) is not None:
             self._ahead = _NOTHING
             raise error
 
     def forget(self) -> None:
-        """Take nothing for known: slots may come to hold other states under the same numbers."""
+        """Drop what was read ahead: slots may come to hold other states under the same numbers."""
         self.settle()
         self._ahead = _NOTHING
 
