@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecFrameStack
 
 from benchmarks.command_line import parser
 from benchmarks.sb3 import measure
-from eva.integrations.sb3_network import policy_arguments
+from eva.integrations.sb3_runs import policy_arguments
 from eva.presets import preset
 
 MEMORY, NUM_FRAMES = 50_000, 500

@@ -13,7 +13,7 @@ from stable_baselines3 import DQN
 import eva.envs.maze  # noqa: F401  (registers the maze)
 from benchmarks.command_line import parser
 from benchmarks.sb3 import measure
-from eva.integrations.sb3_network import policy_arguments
+from eva.integrations.sb3_runs import policy_arguments
 from eva.presets import preset
 
 

@@ -57,7 +57,7 @@ HEAVY = {
     "cv2": {"agent/memory/observations.py", "envs/atari.py"},
     "matplotlib": {"report/plots.py"},
     "ray": {"runs/sweep/ray_executor.py"},
-    "stable_baselines3": {"integrations/sb3.py", "integrations/sb3_network.py"},
+    "stable_baselines3": {"integrations/sb3.py"},
     "tensorboard": {"runs/record/directory.py", "runs/record/tensorboard.py"},
     "tyro": {f"cli/{name}.py" for name in ("evaluate", "experiment", "inspect", "parsing", "report", "sweep", "train")},
     "zstandard": {"agent/memory/frames.py", "runs/checkpoint/format.py"},

@@ -9,7 +9,7 @@ import torch
 
 from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import CLOSING, STEP, TERMINATION
-from eva.agent.metrics import RunningMeans
+from eva.agent.metrics import Monitor
 from eva.runs.loop import interact
 from eva.runs.record.columns import METRICS
 from eva.types import Update
@@ -20,7 +20,7 @@ NO_LEARNING = {"learning_starts_transitions": 1_000}
 
 
 def put_on_tape(agent: EVAAgent, environment: ScriptedVector) -> list[str]:
-    """Return a list that the calls of the agent's parts will be written to, when they begin."""
+    """Return a list to which each call of the agent's components is appended when it starts."""
     tape: list[str] = []
 
     def taped(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ def put_on_tape(agent: EVAAgent, environment: ScriptedVector) -> list[str]:
 
 
 @BOTH_SIZES
-def test_the_whole_sequence_of_calls(num_environments: int) -> None:
+def test_call_sequence_follows_algorithm_1(num_environments: int) -> None:
     going_on, truncated, terminated = (letter + "." * (num_environments - 1) for letter in ".|T")
     config = tiny(
         num_environments,
@@ -69,7 +69,7 @@ def test_the_whole_sequence_of_calls(num_environments: int) -> None:
         assert tape == expected
 
 
-def test_the_errors_of_a_batch_become_the_priorities_of_its_transitions() -> None:
+def test_batch_errors_become_priorities() -> None:
     agent, environment = scripted(tiny(2, learner={"double": True}, replay={"prioritised": True}))
     calls: list[tuple[str, tuple[Any, ...]]] = []
     for owner, name in [
@@ -96,7 +96,7 @@ def test_the_errors_of_a_batch_become_the_priorities_of_its_transitions() -> Non
     )
 
 
-def test_what_is_passed_from_part_to_part() -> None:
+def test_arguments_passed_between_components() -> None:
     agent, environment = scripted(tiny(2, exploration={"epsilon_start": 0.0, "epsilon_end": 0.0}))
     calls: dict[str, tuple[Any, ...]] = {}
     agent.learner.network.register_forward_hook(lambda _, inputs, outputs: calls.update(network=(*inputs, *outputs)))
@@ -137,7 +137,7 @@ def test_what_is_passed_from_part_to_part() -> None:
 
 
 @BOTH_SIZES
-def test_episode_starts_are_told_to_the_planner(num_environments: int) -> None:
+def test_episode_starts_are_passed_to_the_planner(num_environments: int) -> None:
     script = [letter * num_environments for letter in "...|T..."]
     agent, environment = scripted(
         tiny(num_environments, learner={"learning_starts_transitions": num_environments}), script
@@ -149,7 +149,7 @@ def test_episode_starts_are_told_to_the_planner(num_environments: int) -> None:
     assert starts == [[begins] * num_environments for begins in (False, False, True, True, False)]
 
 
-def test_observe_needs_an_act() -> None:
+def test_observe_without_act_raises() -> None:
     agent, environment = scripted(tiny(1))
     observations = environment.reset()
     outcome = environment.step(np.array([0]))
@@ -200,7 +200,7 @@ def test_a_closing_slot_is_the_last_state_of_its_episode() -> None:
 
 
 @BOTH_SIZES
-def test_metrics_are_declared_and_their_means_begin_anew(num_environments: int) -> None:
+def test_metrics_are_declared_and_their_means_restart(num_environments: int) -> None:
     agent, environment = scripted(tiny(num_environments))
     assert set(agent.metrics()) == {"epsilon", "weight", "updates", "replay_transitions", "value_buffer_entries"}
     run(agent, environment, 40)
@@ -214,7 +214,7 @@ def test_metrics_are_declared_and_their_means_begin_anew(num_environments: int) 
     assert metrics["value_buffer_entries"] == len(agent.adjuster.value_buffers[0]) > 0
 
 
-def test_metrics_are_means_over_what_happened_since() -> None:
+def test_metrics_are_means_since_the_last_call() -> None:
     agent, environment = scripted(tiny(2))
     losses: list[float] = []
     values: list[float] = []
@@ -248,7 +248,7 @@ def test_changed_share_counts_the_decisions_that_eva_changed() -> None:
 
 
 def test_running_means() -> None:
-    means = RunningMeans()
+    means = Monitor()
     assert means.take() == {}
     means.add("a", torch.tensor([1.0, 2.0]))
     means.add("a", torch.tensor([6.0]))
@@ -260,7 +260,7 @@ def test_running_means() -> None:
 
 @BOTH_SIZES
 @pytest.mark.parametrize("environment_id", ["CartPole-v1", "eva/CoinMaze-v0"])
-def test_it_runs_on_vectors_and_on_images(environment_id: str, num_environments: int) -> None:
+def test_agent_runs_on_vectors_and_on_images(environment_id: str, num_environments: int) -> None:
     config = changed(tiny(num_environments), environment={"id": environment_id})
     agent, environment = built(config)
     outcomes = run(agent, environment, 60)

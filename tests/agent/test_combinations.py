@@ -1,4 +1,4 @@
-"""Each slow system with each fast one: DQN, double or not, replaying uniformly or by priority, with EVA and without."""
+"""Each learner with each planner: DQN or Double DQN, uniform or prioritised replay, with and without EVA."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def advance(training: Training, num_steps: int) -> None:
 
 @EACH_LEARNER
 @pytest.mark.parametrize("trace", [None, "tcp", "n-step", "kbrl"])
-def test_it_runs_and_resumes_to_the_bit(learner: str, trace: str | None) -> None:
+def test_agents_resume_to_the_bit(learner: str, trace: str | None) -> None:
     config = combined(learner, trace)
     whole, half, resumed = (Training(config) for _ in range(3))
     advance(whole, NUM_STEPS)
@@ -60,7 +60,7 @@ def test_it_runs_and_resumes_to_the_bit(learner: str, trace: str | None) -> None
 
 @EACH_LEARNER
 def test_weight_0_is_the_plain_agent_to_the_bit(learner: str) -> None:
-    """Whatever the slow system is, without a weight nothing of EVA touches it."""
+    """With weight 0, EVA affects no learner."""
     config = combined(learner)
     agent, environment = built(config)
     agent.adjuster = Poisoned()  # type: ignore[assignment]
@@ -74,13 +74,13 @@ def test_weight_0_is_the_plain_agent_to_the_bit(learner: str) -> None:
 
 
 def test_the_learners_differ() -> None:
-    """Without this, the tests above would hold for switches that do nothing."""
+    """Without this, the tests above would pass for options without effect."""
     agents = [ran(combined(learner), NUM_STEPS) for learner in LEARNERS]
     pairs = [(one, other) for i, one in enumerate(agents) for other in agents[:i]]
     assert not any(same_learning(one.learner, other.learner) for one, other in pairs)
 
 
-def test_priorities_neither_guide_nor_hear_of_planning() -> None:
+def test_priorities_and_planning_do_not_affect_each_other() -> None:
     """With epsilon 1 both agents see the same, so the weight can change neither what is learned nor the priorities."""
     agents = []
     for weight in (0.0, 1.0):

@@ -1,4 +1,4 @@
-"""Explanations are what decided, and the adjuster for loops of one's own is the agent's."""
+"""Explanations match the decisions, and an adjuster in a user's own loop matches the agent's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VARIANTS = {
 # The agent.
 
 
-def test_an_explanation_is_the_decision_that_follows() -> None:
+def test_explanation_matches_the_next_decision() -> None:
     agent, environment = built(tiny())
     used: list[tuple[np.ndarray, np.ndarray]] = []
     watch(agent.adjuster, "adjust", lambda q_eva, q, *_: used.append((q.copy(), q_eva.copy())))
@@ -63,7 +63,7 @@ def test_an_explanation_is_the_decision_that_follows() -> None:
     assert 0 < changed < planned
 
 
-def test_more_neighbours_can_be_told_of_than_are_averaged() -> None:
+def test_more_neighbours_can_be_returned_than_are_averaged() -> None:
     agent, environment = built(tiny())
     observation = run(agent, environment, 90)[-1].observations[0]
     usual, more, all_ = (agent.explain(observation, num_neighbours=num) for num in (None, 5, 10_000))
@@ -78,7 +78,7 @@ def test_more_neighbours_can_be_told_of_than_are_averaged() -> None:
     assert same((more.q_np, more.q_eva), (usual.q_np, usual.q_eva))
 
 
-def test_before_anything_is_planned_the_network_speaks() -> None:
+def test_explanation_without_plans_is_q_theta() -> None:
     agent, environment = built(tiny())
     observation = environment.reset()[0]
     explanation = agent.explain(observation)
@@ -110,7 +110,7 @@ def test_explaining_changes_nothing(num_environments: int) -> None:
     assert same(frozen(one.state_dict()), frozen(other.state_dict()))
 
 
-def test_after_a_resume_the_explanation_is_the_same() -> None:
+def test_resumed_agent_gives_the_same_explanation() -> None:
     config = tiny(2, eva={"value_buffers": "per-environment"})
     agent, environment = built(config)
     outcome = run(agent, environment, 70)[-1]
@@ -170,7 +170,7 @@ class Stream:
         return torch.from_numpy(self._generator.normal(size=(2, D)).astype(np.float32))
 
     def step(self) -> None:
-        """Adjust, observe, and let the oracle plan and remember."""
+        """Adjust, observe, and do the same with the oracle."""
         h, last_h = self.query(), self.query()
         actions, rewards = self._generator.integers(A, size=2), self._generator.normal(size=2).astype(np.float32)
         letters = self._generator.choice(list(".....T|"), size=2)
@@ -219,7 +219,7 @@ def explained(stream: Stream, h: Tensor, environment: int) -> Explanation:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_neighbours_and_their_trajectories_are_the_oracles(name: str) -> None:
+def test_neighbours_and_trajectories_match_the_reference(name: str) -> None:
     stream = Stream(VARIANTS[name])
     terminal = overwritten = 0
     for _ in range(90):
@@ -290,7 +290,7 @@ def test_weight_0_returns_the_networks_values_to_the_bit() -> None:
     assert not same(stream.adjuster.adjust(stream.values(h), h, 0.1), stream.values(h))
 
 
-def test_adjusting_leaves_its_arguments_alone() -> None:
+def test_adjust_does_not_change_its_arguments() -> None:
     stream = Stream(SMALL)
     for _ in range(30):
         stream.step()
@@ -301,7 +301,7 @@ def test_adjusting_leaves_its_arguments_alone() -> None:
     assert same((q, h), before)
 
 
-def test_the_adjuster_goes_on_from_its_state() -> None:
+def test_restored_adjuster_continues_identically() -> None:
     one, other = Stream(SMALL), Stream(SMALL)
     for _ in range(50):
         one.step()
@@ -315,7 +315,7 @@ def test_the_adjuster_goes_on_from_its_state() -> None:
     assert same(explained(other, h, 0), explained(one, h, 0))
 
 
-def test_before_anything_is_planned_the_adjuster_returns_q_theta() -> None:
+def test_adjust_without_plans_returns_q_theta() -> None:
     stream = Stream(SMALL)
     h = stream.query()
     assert same(stream.adjuster.adjust(stream.values(h), h), stream.values(h))
@@ -323,21 +323,21 @@ def test_before_anything_is_planned_the_adjuster_returns_q_theta() -> None:
     assert explained(stream, h, 0).neighbours == ()
 
 
-def test_a_truncation_needs_the_state_that_it_cut_off() -> None:
+def test_truncation_without_last_embeddings_raises() -> None:
     stream = Stream(SMALL)
     h, nothing = stream.query(), np.zeros(2)
     with pytest.raises(ValueError, match="pass last_embeddings"):
         stream.adjuster.observe(h, nothing.astype(int), nothing, nothing > 0, np.array([False, True]))
 
 
-def test_an_adjuster_of_ones_own_keeps_no_observations() -> None:
+def test_own_adjuster_keeps_no_observations() -> None:
     with pytest.raises(eva.UserError, match="leave remembered_values at 'stored'"):
         Stream(replace(SMALL, remembered_values="recomputed"))
     assert Stream(SMALL).adjuster.memory.state_dict()["observations"].size == 0
 
 
 @pytest.mark.parametrize("value_buffers", ["shared", "per-environment"])
-def test_in_a_loop_of_ones_own_it_is_the_agents(value_buffers: str) -> None:
+def test_own_loop_matches_the_agent(value_buffers: str) -> None:
     script = ["TT", "..", ".|", "..", "T.", "||", "..", "|T"] * 8
     config = tiny(2, eva={"value_buffers": value_buffers}, learner={"learning_starts_transitions": 1})
     agent, environment = scripted(config, script)
@@ -389,7 +389,7 @@ def test_in_a_loop_of_ones_own_it_is_the_agents(value_buffers: str) -> None:
         {"discount": 7.0},
     ],
 )
-def test_an_adjuster_of_ones_own_is_checked_like_a_run(wrong: dict[str, Any]) -> None:
+def test_own_adjuster_is_validated_like_a_run(wrong: dict[str, Any]) -> None:
     with pytest.raises(eva.UserError):
         eva.make_adjuster(torch.nn.Linear(4, 2), **{"embedding_size": 4, "num_actions": 2, **wrong})
 
@@ -406,7 +406,7 @@ def test_gradients_do_not_reach_the_memory() -> None:
     assert len(adjuster.value_buffers[0]) > 0
 
 
-def test_tensors_and_flags_of_any_type_are_as_good_to_observe() -> None:
+def test_observe_accepts_tensors_and_flags_of_any_type() -> None:
     head = torch.nn.Linear(4, 2)
     arrays, tensors, floats = (eva.make_adjuster(head, embedding_size=4, num_actions=2) for _ in range(3))
     generator = np.random.default_rng(0)
@@ -429,7 +429,7 @@ def an_adjuster(num_environments: int = 2, values: Any = None, **changes: Any) -
 
 
 @pytest.mark.parametrize("wrong", ["embeddings", "actions", "rewards", "terminated", "truncated", "last_embeddings"])
-def test_what_does_not_fit_is_refused_before_anything_is_stored(wrong: str) -> None:
+def test_wrong_shapes_raise_before_anything_is_stored(wrong: str) -> None:
     adjuster, no = an_adjuster(), np.zeros(2, np.bool_)
     given = {"embeddings": np.ones((2, 4)), "actions": np.zeros(2, int), "rewards": np.ones(2)}
     given |= {"terminated": no, "truncated": no}
@@ -444,13 +444,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_stored(wrong: str) -> N
 
 
 @pytest.mark.parametrize("action", [-1, 2])
-def test_actions_that_there_are_not_are_refused(action: int) -> None:
+def test_out_of_range_actions_raise(action: int) -> None:
     no = np.zeros(2, np.bool_)
     with pytest.raises(ValueError, match=r"must be in 0\.\.1"):
         an_adjuster().observe(np.ones((2, 4)), np.array([0, action]), np.ones(2), no, no)
 
 
-def test_values_are_mixed_as_they_should_be_or_not_at_all() -> None:
+def test_adjust_accepts_any_dtype_and_rejects_invalid_arguments() -> None:
     adjuster, no = an_adjuster(1), np.zeros(1, np.bool_)
     h = np.ones((1, 4), np.float32)
     for _ in range(3):
@@ -470,13 +470,13 @@ def test_values_are_mixed_as_they_should_be_or_not_at_all() -> None:
             adjuster.explain(np.zeros(2, np.float32), h[0], weight)
 
 
-def test_sizes_may_be_numpys() -> None:
+def test_sizes_can_be_numpy_integers() -> None:
     sizes = {"embedding_size": np.prod((4,)), "num_actions": 2, "memory_capacity": np.int64(9)}
     adjuster = eva.make_adjuster(torch.nn.Linear(4, 2), **sizes, discount=np.float32(0.5))
     assert adjuster.memory.embeddings.shape == (9, 4)
 
 
-def test_value_buffers_of_environments_want_a_state_of_each() -> None:
+def test_per_environment_buffers_require_one_state_each() -> None:
     adjuster = an_adjuster(value_buffers="per-environment")
     for call in (lambda h: adjuster.adjust(np.zeros((3, 2)), h), adjuster.plan):
         with pytest.raises(ValueError, match="expected states of 2 environments, got 3"):
@@ -495,7 +495,7 @@ def test_networks_of_other_precisions(dtype: torch.dtype) -> None:
     assert len(adjuster.value_buffers[0]) > 0
 
 
-def test_a_deep_copy_plans_with_a_memory_of_its_own() -> None:
+def test_deep_copy_plans_with_its_own_memory() -> None:
     agent, environment = built(tiny())
     outcome = run(agent, environment, 60)[-1]
 

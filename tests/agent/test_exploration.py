@@ -57,7 +57,7 @@ def test_a_constant_is_exactly_constant(value: float, begin: int, duration: int,
     epsilon=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
     num_environments=st.integers(1, 8),
 )
-def test_epsilon_greedy_is_the_papers(
+def test_epsilon_greedy_matches_the_paper(
     generator: np.random.Generator, seed: int, epsilon: float, num_environments: int
 ) -> None:
     explore = EpsilonGreedy(3, LinearSchedule(epsilon, epsilon), np.random.default_rng(seed))
@@ -74,7 +74,7 @@ def test_epsilon_greedy_is_the_papers(
         ]
 
 
-def test_what_is_drawn_does_not_depend_on_the_greedy_actions() -> None:
+def test_random_draws_do_not_depend_on_the_greedy_actions() -> None:
     rows = []
     for greedy in (0, 1, 2):
         explore = EpsilonGreedy(4, LinearSchedule(0.5, 0.5), np.random.default_rng(0))
@@ -92,7 +92,7 @@ def test_epsilon_follows_its_schedule() -> None:
     assert shares_of_one[2] == 0
 
 
-def test_every_environment_draws_for_itself() -> None:
+def test_environments_explore_independently() -> None:
     """Each action's frequency is epsilon / A, and the greedy one has 1 - epsilon more."""
     explore = EpsilonGreedy(4, LinearSchedule(0.5, 0.5), np.random.default_rng(0))
     actions = explore(np.full(20_000, 2), 0)  # one step of many environments

@@ -37,7 +37,7 @@ def expected_q_np(case: TrajectoryCase, bandwidth: float, similarity: float) -> 
 
 @settings(max_examples=400)
 @given(bandwidth_and_case=bandwidths_and_cases, similarity=similarities)
-def test_kbrl_is_the_papers(bandwidth_and_case: tuple[float, TrajectoryCase], similarity: float) -> None:
+def test_kbrl_matches_the_paper(bandwidth_and_case: tuple[float, TrajectoryCase], similarity: float) -> None:
     bandwidth, case = bandwidth_and_case
     valid, before = case.trajectories.valid, [x.tobytes() for x in case.arrays()]
     q_np = kernel_based_rl(
@@ -49,7 +49,7 @@ def test_kbrl_is_the_papers(bandwidth_and_case: tuple[float, TrajectoryCase], si
 
 @settings(max_examples=40)
 @given(case=trajectory_cases(dtype=np.float32, spreads=(1e-4,)), similarity=similarities)
-def test_kbrl_takes_single_precision(case: TrajectoryCase, similarity: float) -> None:
+def test_kbrl_accepts_single_precision(case: TrajectoryCase, similarity: float) -> None:
     valid = case.trajectories.valid
     q_np = kernel_based_rl(
         case.trajectories, case.q_theta, case.embeddings, bandwidth=1e-4, parametric_similarity=similarity
@@ -58,7 +58,7 @@ def test_kbrl_takes_single_precision(case: TrajectoryCase, similarity: float) ->
     np.testing.assert_allclose(q_np[valid], expected_q_np(case, 1e-4, similarity)[valid], rtol=1e-5, atol=1e-5)
 
 
-def test_a_similarity_among_the_smallest_numbers() -> None:
+def test_subnormal_similarity() -> None:
     # kappa(s1, s0) = 1.25 C, which would round to C: Q(s1) = [1.25 (2 + 0) + 10] / 2.25 = 50/9 in the first sweep and
     # [1.25 (2 + 25/9) + 10] / 2.25 = 575/81 in the second, so that Q(s0) = 2 + 575/162
     distance = math.sqrt(2 * (1074 * math.log(2) - math.log(1.25)))
@@ -77,7 +77,7 @@ def test_a_similarity_among_the_smallest_numbers() -> None:
 
 @settings(max_examples=40)
 @given(case=trajectory_cases(), similarity=similarities)
-def test_plans_do_not_meet(case: TrajectoryCase, similarity: float) -> None:
+def test_plans_are_independent(case: TrajectoryCase, similarity: float) -> None:
     def q_np(rows: list[int]) -> np.ndarray:
         trajectories = Trajectories(**{name: x[rows] for name, x in vars(case.trajectories).items()})
         return kernel_based_rl(
@@ -92,7 +92,7 @@ def test_plans_do_not_meet(case: TrajectoryCase, similarity: float) -> None:
 
 @settings(max_examples=40)
 @given(case=trajectory_cases())
-def test_distinct_states_make_it_trajectory_centric_planning(case: TrajectoryCase) -> None:
+def test_kbrl_of_distinct_states_is_trajectory_centric_planning(case: TrajectoryCase) -> None:
     apart = np.arange(case.embeddings.size, dtype=np.float64).reshape(case.embeddings.shape)
     q_np = kernel_based_rl(case.trajectories, case.q_theta, apart, bandwidth=1e-4, parametric_similarity=1e-300)
     valid = case.trajectories.valid
@@ -100,7 +100,7 @@ def test_distinct_states_make_it_trajectory_centric_planning(case: TrajectoryCas
     np.testing.assert_allclose(q_np[valid], expected[valid], rtol=1e-12, atol=1e-12)
 
 
-def test_the_papers_size() -> None:
+def test_kbrl_at_the_papers_size() -> None:
     generator = np.random.default_rng(0)
     num, length, num_actions, embedding_size = 10, 50, 4, 64
     trajectories = Trajectories(

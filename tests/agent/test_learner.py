@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from eva.agent.exploration import LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.network import QNetwork
-from eva.agent.optimisers import OPTIMISERS, Adam
+from eva.agent.optimisers import OPTIMISERS
 from eva.types import Batch
 from tests.helpers.agents import same_learning
 from tests.helpers.reference.agent import double_q_learning_target, huber, mean_loss, q_learning_target, squared_error
@@ -91,7 +92,7 @@ class LearnerCase:
 @BOTH_RULES
 @settings(max_examples=50)
 @given(generator=generators, size=st.integers(1, 6))
-def test_targets_are_the_papers(double: bool, generator: np.random.Generator, size: int) -> None:
+def test_targets_match_the_paper(double: bool, generator: np.random.Generator, size: int) -> None:
     case = LearnerCase(generator, double=double)
     batch = case.batch(size)
     targets = case.learner.targets(batch)
@@ -109,7 +110,7 @@ def test_after_a_termination_the_next_observation_is_ignored(double: bool) -> No
 @LOSSES
 @settings(max_examples=50)
 @given(generator=generators, size=st.integers(1, 6))
-def test_losses_are_the_papers(
+def test_losses_match_the_paper(
     error: str, loss: Callable[[float], float], generator: np.random.Generator, size: int
 ) -> None:
     case = LearnerCase(generator, error)
@@ -124,7 +125,7 @@ def test_losses_are_the_papers(
 @BOTH_RULES
 @settings(max_examples=25)
 @given(generator=generators, size=st.integers(1, 6))
-def test_weights_scale_the_losses_and_errors_are_told(
+def test_weights_scale_the_losses_and_errors_are_returned(
     error: str, loss: Callable[[float], float], double: bool, generator: np.random.Generator, size: int
 ) -> None:
     case = LearnerCase(generator, error, double=double)
@@ -181,13 +182,20 @@ def test_updates_are_steps_of_adam(error: str, weighted: bool, generator: np.ran
         np.testing.assert_allclose(case.learner.network.weight.tolist(), weight, rtol=1e-10, atol=1e-10)
 
 
-def test_adam_is_bit_identical_to_torch() -> None:
+@pytest.mark.parametrize(
+    ("name", "torchs"),
+    [
+        ("adam", partial(torch.optim.Adam, fused=True)),
+        ("rmsprop", partial(torch.optim.RMSprop, alpha=0.95, centered=True)),
+    ],
+)
+def test_optimisers_are_bit_identical_to_torch(name: str, torchs: Callable[..., torch.optim.Optimizer]) -> None:
     generator = torch.Generator().manual_seed(0)
     shapes = [(4, 3, 2, 2), (4,), (1,)]
     ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
     optimisers = (
-        Adam((str(i), parameter) for i, parameter in enumerate(ours)),
-        torch.optim.Adam(theirs, 0.1, fused=True),
+        OPTIMISERS[name]((str(i), parameter) for i, parameter in enumerate(ours)),
+        torchs(theirs, 0.1),
     )
     for rate in (0.1, 0.1, 0.02):
         for our, their in zip(ours, theirs, strict=True):
@@ -218,7 +226,8 @@ def test_rmsprop_is_centred_with_dqns_decay(generator: np.random.Generator, epsi
 
 def test_adam_adds_its_epsilon_to_the_denominator() -> None:
     parameters = [nn.Parameter(torch.ones(3)) for _ in range(2)]
-    ours, theirs = Adam([("w", parameters[0])], 0.5), torch.optim.Adam([parameters[1]], 0.1, eps=0.5, fused=True)
+    ours = OPTIMISERS["adam"]([("w", parameters[0])], 0.5)
+    theirs = torch.optim.Adam([parameters[1]], 0.1, eps=0.5, fused=True)
     for parameter in parameters:
         parameter.grad = torch.tensor([1.0, -2.0, 0.1])
     ours.step(0.1)
@@ -239,7 +248,7 @@ def test_restored_optimisers_continue_bit_identically(optimiser: str) -> None:
 
 
 @given(generator=generators, limit=st.floats(0.01, 10))
-def test_large_gradients_are_scaled_to_the_maximal_norm(generator: np.random.Generator, limit: float) -> None:
+def test_large_gradients_are_clipped_to_the_maximal_norm(generator: np.random.Generator, limit: float) -> None:
     seed = int(generator.integers(2**31))
     free, limited = (LearnerCase(np.random.default_rng(seed), max_gradient_norm=norm) for norm in (None, limit))
     batch = free.batch(4)
@@ -273,11 +282,11 @@ def test_the_target_network_is_copied_after_every_period(period: int) -> None:
         assert torch.equal(learner.target_network.weight, expected)
 
 
-def test_at_first_the_target_network_is_a_copy() -> None:
+def test_target_network_starts_as_a_copy() -> None:
     network = LinearNetwork(torch.ones(3, 2, dtype=torch.float64))
     learner = Learner(
         network,
-        Adam(network.named_parameters()),
+        OPTIMISERS["adam"](network.named_parameters()),
         learning_rate=RATE,
         error="squared",
         target_period_updates=2,
@@ -288,7 +297,7 @@ def test_at_first_the_target_network_is_a_copy() -> None:
     assert learner.target_network.weight.data_ptr() != network.weight.data_ptr()
 
 
-def test_an_update_leaves_its_batch_alone() -> None:
+def test_update_does_not_change_its_batch() -> None:
     case = LearnerCase(np.random.default_rng(0))
     batch = case.batch(5, weighted=True)
     before = {name: x.clone() for name, x in vars(batch).items()}
@@ -297,11 +306,11 @@ def test_an_update_leaves_its_batch_alone() -> None:
 
 
 @BOTH_RULES
-def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> None:
-    """In one room for all batches; channels last in memory, and the last batch a smaller one."""
+def test_learning_from_bytes_equals_learning_from_floats(double: bool) -> None:
+    """One scratch buffer serves all batches; channels last in memory, and the last batch is smaller."""
     generator = np.random.default_rng(0)
     from_bytes, from_floats = (image_learner(double) for _ in range(2))
-    rooms = []
+    buffers = []
     for size in (5, 5, 5, 3):
         images = torch.tensor(generator.integers(256, size=(2, size, 9, 8, 4), dtype=np.uint8)).permute(0, 1, 4, 2, 3)
         batch = Batch(
@@ -314,9 +323,9 @@ def test_bytes_are_learned_from_as_the_floats_that_they_are(double: bool) -> Non
         from_bytes.update(batch)
         from_floats.update(replace(batch, observations=images[0].float(), next_observations=images[1].float()))
         assert same_learning(from_bytes, from_floats)
-        rooms.append((from_bytes._room.data_ptr(), len(from_bytes._room)))
-    assert rooms[0] == rooms[1] == rooms[2] == (rooms[0][0], 5)
-    assert rooms[3][1] == 3
+        buffers.append((from_bytes._floats.data_ptr(), len(from_bytes._floats)))
+    assert buffers[0] == buffers[1] == buffers[2] == (buffers[0][0], 5)
+    assert buffers[3][1] == 3
 
 
 def image_learner(double: bool) -> Learner:
@@ -333,7 +342,7 @@ def image_learner(double: bool) -> Learner:
     )
     return Learner(
         network,
-        Adam(network.named_parameters()),
+        OPTIMISERS["adam"](network.named_parameters()),
         learning_rate=RATE,
         error="huber",
         target_period_updates=2,

@@ -1,7 +1,9 @@
-"""Large layers are computed by oneDNN, and are what `functional.linear` makes of them but for rounding."""
+"""Large layers are computed by oneDNN, and equal those of `functional.linear` up to rounding."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
+import eva
 from eva.agent import linear as module
 from eva.agent.linear import linear
 
@@ -18,7 +21,7 @@ ONEDNN = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="a 
 
 
 def layer(batch_size: int, num_inputs: int, num_outputs: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Return inputs, weights and bias; whole numbers, so that sums are exact in whatever order."""
+    """Return inputs, weights and bias; integers, so that sums are exact in any order."""
     generator = torch.Generator().manual_seed(seed)
     shapes = ((batch_size, num_inputs), (num_outputs, num_inputs), (num_outputs,))
     inputs, weight, bias = (torch.randint(-3, 4, shape, generator=generator).float() for shape in shapes)
@@ -52,7 +55,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
 @settings(max_examples=30)
 @given(st.integers(0, 97), st.integers(1, 70), st.integers(1, 70), st.integers(0, 10**6))
-def test_any_shape(batch_size: int, num_inputs: int, num_outputs: int, seed: int) -> None:
+def test_any_shape_equals_torchs(batch_size: int, num_inputs: int, num_outputs: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MANY_WEIGHTS", 0)
         assert_same(layer(batch_size, num_inputs, num_outputs, seed))
@@ -60,13 +63,13 @@ def test_any_shape(batch_size: int, num_inputs: int, num_outputs: int, seed: int
 
 @ONEDNN
 @pytest.mark.parametrize("batch_size", [1, 4, 48])
-def test_the_paper_s_layer_is_computed_by_onednn(batch_size: int, products: list[Tensor]) -> None:
+def test_the_papers_layer_is_computed_by_onednn(batch_size: int, products: list[Tensor]) -> None:
     assert_same(layer(batch_size, 1568, 256))
     assert [tuple(product.shape) for product in products] == [(batch_size, 256), (batch_size, 1568), (256, 1568)]
 
 
 @ONEDNN
-def test_inputs_that_need_no_derivative_get_none(products: list[Tensor]) -> None:
+def test_inputs_without_requires_grad_get_no_gradient(products: list[Tensor]) -> None:
     inputs, weight, bias = layer(2, 1568, 256)
     linear(inputs.detach(), weight, bias).sum().backward()
     assert weight.grad is not None
@@ -83,7 +86,7 @@ def test_inputs_that_need_no_derivative_get_none(products: list[Tensor]) -> None
         (4, 1568, torch.float32, False),
     ],
 )
-def test_all_others_are_torch_s(
+def test_other_layers_are_torchs(
     batch_size: int,
     num_inputs: int,
     dtype: torch.dtype,
@@ -97,7 +100,7 @@ def test_all_others_are_torch_s(
     assert products == []
 
 
-def test_within_autocast_layers_are_torch_s(products: list[Tensor]) -> None:
+def test_layers_within_autocast_are_torchs(products: list[Tensor]) -> None:
     inputs, weight, bias = layer(4, 1568, 256)
     with torch.autocast("cpu", torch.bfloat16):
         low = inputs @ torch.eye(1568)
@@ -105,7 +108,19 @@ def test_within_autocast_layers_are_torch_s(products: list[Tensor]) -> None:
     assert products == []
 
 
-def test_whoever_switches_onednn_off_goes_without(products: list[Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+@pytest.mark.parametrize(
+    ("where", "name", "value"), [(torch.backends.mkldnn, "enabled", False), (module, "_linear_pointwise", None)]
+)
+def test_without_onednn_layers_are_torchs(
+    where: Any, name: str, value: Any, products: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is switched off, or this version of torch lacks the private function."""
+    monkeypatch.setattr(where, name, value)
     assert_same(layer(4, 1568, 256))
     assert products == []
+
+
+def test_no_other_module_calls_private_functions_of_torch() -> None:
+    sources = {path: path.read_text() for path in Path(eva.__file__).parent.rglob("*.py")}
+    callers = {path.name for path, source in sources.items() if re.search(r"torch\.(ops\b|_\w|\w+\._\w)", source)}
+    assert callers == {"linear.py"}

@@ -36,7 +36,7 @@ def observe(shape: tuple[int, ...], num: int = 6) -> torch.Tensor:
 
 
 @SHAPES
-def test_it_returns_values_and_the_embedding_they_are_linear_in(shape: tuple[int, ...]) -> None:
+def test_values_are_linear_in_the_embedding(shape: tuple[int, ...]) -> None:
     network = build(shape)
     q, h = network(observe(shape))
     assert q.shape == (6, 4)
@@ -49,7 +49,7 @@ def test_it_returns_values_and_the_embedding_they_are_linear_in(shape: tuple[int
 
 @SHAPES
 def test_the_embedding_is_rectified(shape: tuple[int, ...]) -> None:
-    """P21: after the rectifier, some activations are off and some on."""
+    """The embedding is taken after the rectifier (P21): some activations are 0, others are not."""
     _, h = build(shape)(observe(shape, num=64))
     assert (h >= 0).all()
     assert 0.1 < (h == 0).double().mean() < 0.9
@@ -84,7 +84,7 @@ def test_images_are_bytes_scaled_to_one_and_convolved(shape: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("num_convolutions", [0, 2])
-def test_pixels_that_are_no_bytes_are_not_scaled(num_convolutions: int) -> None:
+def test_float_pixels_are_not_scaled(num_convolutions: int) -> None:
     bytes_, floats = (build(CHANNELS_FIRST, white=white, num_convolutions=num_convolutions) for white in (255, 1))
     observations = observe(CHANNELS_FIRST)
     for one, other in zip(bytes_(observations), floats(observations / 255), strict=True):
@@ -95,7 +95,7 @@ def test_pixels_that_are_no_bytes_are_not_scaled(num_convolutions: int) -> None:
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_both_layouts_of_an_image_mean_the_same() -> None:
+def test_both_image_layouts_give_the_same_values() -> None:
     first, last = build((3, 7, 15)), build((7, 15, 3))
     observations = observe((7, 15, 3))
     for one, other in zip(first(observations.permute(0, 3, 1, 2)), last(observations), strict=True):
@@ -111,7 +111,7 @@ def test_vectors_are_not_scaled() -> None:
 
 
 @SHAPES
-def test_parameters_follow_from_the_generator_alone(shape: tuple[int, ...]) -> None:
+def test_parameters_depend_on_the_generator_alone(shape: tuple[int, ...]) -> None:
     before = torch.get_rng_state()
     one, same, other = build(shape), build(shape), build(shape, seed=1)
     assert torch.equal(torch.get_rng_state(), before)
@@ -128,7 +128,23 @@ def test_parameters_lie_within_the_root_of_the_fan_in(shape: tuple[int, ...]) ->
             assert module.bias.abs().max() <= bound
 
 
+@SHAPES
+def test_assigned_parameters_are_used(shape: tuple[int, ...]) -> None:
+    network, other = build(shape), build(shape, seed=1)
+    network.load_state_dict(other.state_dict(), assign=True)
+    for mine, theirs in zip(network(observe(shape)), other(observe(shape)), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_hooks_on_the_network_are_called_and_those_on_its_modules_are_not() -> None:
+    network, called = build(VECTOR), []
+    for module in network.modules():
+        module.register_forward_hook(lambda module, *_: called.append(module))
+    network(observe(VECTOR))
+    assert called == [network]
+
+
 @pytest.mark.parametrize(("size", "left"), [(7, 2), (15, 6), (4, 1), (3, 0)])
-def test_what_convolutions_leave_of_a_side(size: int, left: int) -> None:
+def test_size_after_convolutions(size: int, left: int) -> None:
     # filters 3 and 2, strides 1 and 2: 7 -> 5 -> 2, 15 -> 13 -> 6, 4 -> 2 -> 1, 3 -> 1 -> 0
     assert convolved_size(size, (3, 2), (1, 2)) == left

@@ -1,4 +1,4 @@
-"""What the paper claims of EVA, held against real agents; P-numbers are the decisions of docs/paper.md."""
+"""Claims of the paper, tested on real agents; P-numbers refer to docs/paper.md."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_weight_0_is_dqn_to_the_bit_and_plans_nothing(num_environments: int) -> 
 
 
 def test_a_weight_above_0_is_not_dqn() -> None:
-    """Section 3: the adjusted values decide. Without this, the test above would hold for an agent that ignores EVA."""
+    """Section 3: the adjusted values decide. Without this, the test above would pass for an agent without EVA."""
     config = tiny(4, eva={"nonparametric_weight": 0.4})
     assert not same_learning(ran(config, 60).learner, dqn(config, 60)[1])
 
@@ -287,7 +287,7 @@ def test_the_annealed_weight_ends_in_dqn() -> None:
     assert len(planned) == num_rounds > 0
 
 
-def test_eva_may_wait_for_a_full_replay_buffer() -> None:
+def test_eva_can_wait_for_a_full_replay_buffer() -> None:
     """P9, Atari: EVA applies once the replay buffer is fully occupied: every environment's lane."""
     config = tiny(2, replay={"replay_capacity": 24}, eva={"start": "full"})
     agent, environment = scripted(config, ["|."] * 3 + [".."] * 20)  # truncations fill the first lane sooner
@@ -366,13 +366,13 @@ def planned_at(plan_at_episode_start: bool) -> list[tuple[int, int]]:
     return rounds
 
 
-def test_plans_are_made_every_so_many_steps() -> None:
+def test_plans_are_made_every_n_steps() -> None:
     """P4, P23: the clock starts with EVA and runs on across episodes; or a plan at each episode's start too."""
     assert planned_at(False) == [(8, 2), (13, 2), (18, 2), (23, 2)]
     assert planned_at(True) == [(8, 2), (12, 1), (13, 2), (14, 1), (16, 2), (18, 2), (23, 2)]
 
 
-def test_one_environment_does_not_tell_the_value_buffers_apart() -> None:
+def test_shared_and_own_value_buffers_agree_for_one_environment() -> None:
     """P8: with one environment, a buffer for each is the shared one."""
     shared, separate = (ran(tiny(1, eva={"value_buffers": kind}), 60) for kind in ("shared", "per-environment"))
     (one,), (other,) = shared.adjuster.value_buffers, separate.adjuster.value_buffers
@@ -422,7 +422,7 @@ def test_all_steps_or_only_the_starts_enter_the_value_buffer() -> None:
 
 
 def test_recomputed_values_are_the_stored_ones_while_the_network_does_not_change() -> None:
-    """P6: the two readings differ only in that stored embeddings grow old; so here only by rounding."""
+    """The two readings differ only in that stored embeddings become stale (P6); here only by rounding."""
     buffers = []
     taken: dict[str, list[list[int]]] = {}
     for kind in ("stored", "recomputed"):

@@ -150,7 +150,7 @@ configs = st.builds(
 
 @settings(max_examples=250)
 @given(memory=memory_cases(), config=configs, num_rounds=st.integers(1, 4), data=st.data())
-def test_rounds_of_planning_are_the_papers(
+def test_planning_rounds_match_the_paper(
     memory: MemoryCase, config: EVAConfig, num_rounds: int, data: st.DataObject
 ) -> None:
     case = PlannerCase(memory, config)
@@ -233,7 +233,7 @@ def test_p23_may_also_plan_where_an_episode_begins_and_only_there(array: Callabl
     assert [buffer.index.num_written for buffer in case.adjuster.value_buffers] == [4, 6, 6]
 
 
-def test_p24_without_plans_the_network_decides() -> None:
+def test_p24_without_plans_q_theta_decides() -> None:
     case = PlannerCase(nine_states(), replace(PLAIN, num_neighbours=3, value_buffer_entries="start"))
     h, q_theta = case.memory.queries(1), torch.tensor([[1.0, 2.0, 3.0]])
     case.plan(h, [True])  # two entries, one too few

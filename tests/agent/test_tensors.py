@@ -14,15 +14,15 @@ from tests.helpers.agents import tiny
 from tests.helpers.strategies import CPU
 
 
-def test_on_the_cpu_nothing_is_copied() -> None:
+def test_cpu_arrays_are_not_copied() -> None:
     array = np.arange(3)
     tensor = to_device(array, CPU)
     array[1] = 7
     assert tensor.tolist() == [0, 7, 2]
 
 
-def test_arrays_go_to_cuda_by_way_of_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The calls that are made, since there may be no CUDA here."""
+def test_arrays_are_copied_to_cuda_from_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks the calls, because CUDA may not be available."""
     tape: list[Any] = []
 
     def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
@@ -39,7 +39,7 @@ def test_arrays_go_to_cuda_by_way_of_pinned_memory(monkeypatch: pytest.MonkeyPat
     assert tape == ["pinned", ("cuda", True)]
 
 
-def test_a_device_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert name_of(CPU) == "cpu"
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
     monkeypatch.setattr(torch.version, "cuda", "12.9")
@@ -47,8 +47,8 @@ def test_a_device_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_an_update_waits_for_nothing() -> None:
-    """torch complains of every call that would wait for the device."""
+def test_update_does_not_wait_for_the_device() -> None:
+    """torch warns about every call that waits for the device."""
     training = Training(tiny(2, learner={"double": True}, replay={"prioritised": True}, run={"device": "cuda"}))
     steps = training.steps()
     for _ in range(30):

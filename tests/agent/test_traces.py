@@ -27,7 +27,7 @@ def expected_q_np(case: TrajectoryCase, oracle: Callable) -> np.ndarray:
 @BOTH
 @settings(max_examples=300)
 @given(case=trajectory_cases())
-def test_a_trace_is_the_papers(name: str, case: TrajectoryCase) -> None:
+def test_traces_match_the_paper(name: str, case: TrajectoryCase) -> None:
     trace, oracle = trace_and_oracle(name)
     valid = case.trajectories.valid
     q_np = trace(case.trajectories, case.q_theta)
@@ -39,7 +39,7 @@ def test_a_trace_is_the_papers(name: str, case: TrajectoryCase) -> None:
 @BOTH
 @settings(max_examples=50)
 @given(case=trajectory_cases(dtype=np.float32))
-def test_a_trace_keeps_single_precision(name: str, case: TrajectoryCase) -> None:
+def test_traces_keep_single_precision(name: str, case: TrajectoryCase) -> None:
     trace, oracle = trace_and_oracle(name)
     valid = case.trajectories.valid
     q_np = trace(case.trajectories, case.q_theta)
@@ -60,7 +60,7 @@ def test_actions_not_taken_keep_q_theta_to_the_bit(name: str, case: TrajectoryCa
 @BOTH
 @settings(max_examples=50)
 @given(case=trajectory_cases())
-def test_a_trace_leaves_its_arguments_alone(name: str, case: TrajectoryCase) -> None:
+def test_traces_do_not_change_their_arguments(name: str, case: TrajectoryCase) -> None:
     trace, _ = trace_and_oracle(name)
     before = [x.tobytes() for x in case.arrays()]
     q_np = trace(case.trajectories, case.q_theta)

@@ -63,7 +63,7 @@ operations = st.one_of(
 
 @settings(max_examples=200)
 @given(capacity=st.integers(1, 9), data=st.data(), generator=generators)
-def test_it_is_the_papers(capacity: int, data: st.DataObject, generator: np.random.Generator) -> None:
+def test_value_buffer_matches_the_paper(capacity: int, data: st.DataObject, generator: np.random.Generator) -> None:
     case = ValueBufferCase(capacity, data.draw(st.integers(1, capacity)), generator)
     for operation, num in data.draw(st.lists(operations, max_size=12)):
         if operation == "append":
@@ -74,7 +74,7 @@ def test_it_is_the_papers(capacity: int, data: st.DataObject, generator: np.rand
 
 
 def test_the_mean_is_over_k_neighbours() -> None:
-    """P10: (6 + 0)/2, not (6 + 0 + 3)/2 nor (6 + 0 + 3)/3."""
+    """All K neighbours have equal weights (P10): (6 + 0)/2, not (6 + 0 + 3)/2 nor (6 + 0 + 3)/3."""
     buffer = ValueBuffer(4, 2, 1, 1, CPU)
     q_np = np.array([[6.0], [3.0], [0.0]], np.float32)
     buffer.append(torch.tensor([[0.0], [5.0], [1.0]]), q_np, np.zeros((3, 3), np.int64))
@@ -85,7 +85,7 @@ def test_the_mean_is_over_k_neighbours() -> None:
 
 
 def test_fewer_than_k_entries_are_not_read() -> None:
-    """P24."""
+    """With fewer than K entries nothing is read (P24)."""
     buffer = ValueBuffer(4, 2, 1, 1, CPU)
     for expected in (True, True, False):
         assert (buffer.read(torch.zeros(1, 1)) is None) == expected

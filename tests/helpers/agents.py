@@ -1,4 +1,4 @@
-"""Small agents, an environment that follows a script, and ways to watch both."""
+"""Small agents, a scripted environment, and functions that record calls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def built(config: Config) -> tuple[EVAAgent, VectorEnvironment]:
 
 
 def ran(config: Config, num_steps: int) -> EVAAgent:
-    """Return an agent after so many steps."""
+    """Return an agent after `num_steps` steps."""
     agent, environment = built(config)
     run(agent, environment, num_steps)
     return agent
@@ -199,7 +199,7 @@ def scripted(config: Config, script: Sequence[str] = (), num_actions: int = 3) -
 
 
 def watch(owner: Any, name: str, seen: Callable[..., None]) -> None:
-    """Let `seen` have the result and the arguments of each call of a method, after it."""
+    """Call `seen` with the result and the arguments after each call of a method."""
     method = getattr(owner, name)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -211,7 +211,7 @@ def watch(owner: Any, name: str, seen: Callable[..., None]) -> None:
 
 
 def watch_entries(agent: EVAAgent, seen: Callable[[int, torch.Tensor, Floats, Ints], None]) -> None:
-    """Let `seen` have what enters a value buffer: its number, the keys, the values, and the states' replay slots."""
+    """Call `seen` for entries of a value buffer: its number, the keys, the values, and the states' replay slots."""
     planned: list[Trajectories] = []
     watch(agent.replay, "trajectories", lambda trajectories, *_: planned.append(trajectories))
     for number, buffer in enumerate(agent.adjuster.value_buffers):

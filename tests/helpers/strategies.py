@@ -145,7 +145,7 @@ class MemoryCase:
         self.num_observations = 0
 
     def remember(self, events: list[int]) -> None:
-        """Let every environment make a step, which may terminate or truncate its episode."""
+        """Step every environment, which may terminate or truncate its episode."""
         ends = np.array(events)
         terminated, (truncated,) = ends == TERMINATE, np.nonzero(ends == TRUNCATE)
         ids, embeddings = self._states(len(ends))

@@ -1,4 +1,4 @@
-"""Run directories whose learning curves and episodes are known, as if training had left them."""
+"""Synthetic run directories with known learning curves and episodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_run(
     played: Played = nothing_played,
     state: str = "finished",
 ) -> None:
-    """Leave a run directory as training would."""
+    """Write a run directory as training would."""
     directory.mkdir(parents=True)
     steps, learned = job.config.steps, world(job)
     ends = [steps * (i + 1) // EPISODES for i in range(EPISODES)]
@@ -73,7 +73,7 @@ def write_run(
 
 
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figures out, which take longer than all the rest."""
+    """Skip the figures, which take longer than everything else."""
     monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
     monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
     monkeypatch.setattr("eva.report.plots._intervals", lambda _: None)

@@ -1,4 +1,4 @@
-"""EVA beside Stable-Baselines3's DQN: DQN to the bit where it must be, the adjuster where it may."""
+"""EVADQN: bit-identical to Stable-Baselines3's DQN with weight 0, and to an adjuster driven by hand otherwise."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PACKED = dict[str, Any]
 
 
 class Walk(gymnasium.Env[np.ndarray, int]):
-    """A random walk with random rewards that ends now and then, cut after 7 steps; it keeps a diary of the truth."""
+    """A random walk with random rewards and terminations, truncated after 7 steps; `diary` records every episode."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
 
@@ -99,7 +99,7 @@ def images() -> VecEnv:
 
 
 def model(environment: Any, config: EVAConfig | None = EVA, policy: str = "MlpPolicy", **changed: Any) -> Any:
-    """Return a small EVADQN, or DQN without a config, that is soon done exploring."""
+    """Return a small EVADQN, or DQN without a config, with a short exploration phase."""
     arguments: dict[str, Any] = {
         "learning_rate": 1e-3,
         "buffer_size": 300,
@@ -122,7 +122,7 @@ def model(environment: Any, config: EVAConfig | None = EVA, policy: str = "MlpPo
 
 
 class Watch(BaseCallback):
-    """Keeps what each step did, before it is stored."""
+    """Records each step before it is stored."""
 
     def __init__(self, look: Callable[[Any], None] = lambda _: None) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Watch(BaseCallback):
 
 
 def embed(agent: DQN, observations: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Return values and embeddings: what goes into the last layer, and what comes out."""
+    """Return the output and the input of the last layer: values and embeddings."""
     seen: list[Tensor] = []
     hook = agent.q_net.q_net[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     with torch.no_grad():
@@ -177,7 +177,7 @@ def trained() -> Iterator[EVADQN]:
     [(walks, "MlpPolicy", 240), (images, "CnnPolicy", 40), (lambda: IdentityEnv(3, ep_length=5), "MlpPolicy", 120)],
     ids=["vectors", "images", "numbers"],
 )
-def test_it_is_sb3s_dqn_to_the_bit(make: Callable[[], Any], policy: str, steps: int, config: EVAConfig) -> None:
+def test_weight_0_is_sb3s_dqn_to_the_bit(make: Callable[[], Any], policy: str, steps: int, config: EVAConfig) -> None:
     pasts = []
     for each in (None, config):
         watch, agent = Watch(), model(make(), each, policy)
@@ -219,7 +219,7 @@ def test_actions_in_training_follow_an_adjuster_driven_by_hand(num_environments:
 
 
 @pytest.mark.parametrize("handle_timeouts", [True, False])
-def test_the_memory_holds_what_happened_and_no_episode_runs_into_the_next(handle_timeouts: bool) -> None:
+def test_memory_keeps_episodes_apart(handle_timeouts: bool) -> None:
     """Terminations, time limits, resets by SB3 and resets by `learn`, against the environments' diaries."""
     environment = walks()
     timeouts = {"handle_timeout_termination": handle_timeouts}  # decides what the learner does (P103)
@@ -253,7 +253,7 @@ class StopAtAnEnd(BaseCallback):
         return self.num_timesteps < 30 or not self.locals["dones"].any()
 
 
-def test_an_episode_whose_end_a_callback_kept_from_the_memory_does_not_run_into_the_next() -> None:
+def test_episode_stopped_by_a_callback_is_cut() -> None:
     environment = walks(1)
     agent = model(environment, gradient_steps=0, buffer_size=1_000)
     agent.learn(200, callback=StopAtAnEnd())
@@ -287,7 +287,7 @@ def test_stacked_images_are_closed_with_their_last_observation() -> None:
     assert h.shape[1] == 512
 
 
-def test_evaluation_follows_plans_of_its_own(trained: EVADQN) -> None:
+def test_evaluation_uses_its_own_plans(trained: EVADQN) -> None:
     """Driven by hand: the first decision is planned for, the next ones as in training (P100)."""
     environment = walks(4)
     observations, state, differing = environment.reset(), None, 0
@@ -310,7 +310,7 @@ def test_evaluation_follows_plans_of_its_own(trained: EVADQN) -> None:
     assert len(state.value_buffers[0]) == 60
 
 
-def test_without_a_state_the_answer_depends_on_the_observation_alone(trained: EVADQN) -> None:
+def test_predict_without_state_depends_on_the_observation_alone(trained: EVADQN) -> None:
     observations = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     singly = [trained.predict(each, deterministic=True)[0] for each in observations]
     assert all(action.shape == () for action in singly)
@@ -319,12 +319,12 @@ def test_without_a_state_the_answer_depends_on_the_observation_alone(trained: EV
     assert (np.array(singly) != embed(trained, observations)[0].argmax(dim=1).numpy()).any()
 
 
-def test_gymnasiums_reset_in_sb3s_place_is_explained_as_sb3_does(trained: EVADQN) -> None:
+def test_tuple_observation_raises_as_in_sb3(trained: EVADQN) -> None:
     with pytest.raises(ValueError, match="probably mixing Gym API with SB3 VecEnv API"):
         trained.predict(Walk().reset(), deterministic=True)  # type: ignore[arg-type]
 
 
-def test_evaluate_policy_leaves_training_as_it_was(trained: EVADQN) -> None:
+def test_evaluate_policy_does_not_change_training(trained: EVADQN) -> None:
     before = everything(trained)
     returns, lengths = evaluate_policy(trained, VecMonitor(walks(3)), n_eval_episodes=6, return_episode_rewards=True)
     assert len(returns) == len(lengths) == 6
@@ -362,7 +362,7 @@ def test_a_model_is_saved_and_loaded(trained: EVADQN, tmp_path: Path) -> None:
     np.testing.assert_array_equal(plain.predict(observations, deterministic=True)[0], q.argmax(dim=1))
 
 
-def test_what_is_loaded_goes_on_in_its_episodes_if_told_so(trained: EVADQN, tmp_path: Path) -> None:
+def test_loaded_memory_can_continue_its_episodes(trained: EVADQN, tmp_path: Path) -> None:
     trained.save_replay_buffer(tmp_path / "memory")
     loaded = model(walks(2))
     loaded.load_replay_buffer(tmp_path / "memory", truncate_last_traj=False)
@@ -416,13 +416,13 @@ def test_a_dqn_of_sb3_becomes_an_evadqn(tmp_path: Path) -> None:
     assert agent.nonparametric_weight == 0.7
 
 
-def test_a_memory_of_another_shape_is_refused(trained: EVADQN, tmp_path: Path) -> None:
+def test_memory_of_another_shape_raises(trained: EVADQN, tmp_path: Path) -> None:
     trained.save_replay_buffer(tmp_path / "memory")
     with pytest.raises(UserError, match="2 environments and 300 embeddings of 8 numbers, but this model has 3, 300"):
         model(walks(3)).load_replay_buffer(tmp_path / "memory")
 
 
-def test_callbacks_and_loggers_see_it(tmp_path: Path) -> None:
+def test_callbacks_and_loggers_work(tmp_path: Path) -> None:
     agent = model(walks(2))
     agent.set_logger(configure(str(tmp_path), ["csv"]))
     checkpoints = CheckpointCallback(20, str(tmp_path / "saved"), save_replay_buffer=True)
@@ -443,14 +443,14 @@ def test_callbacks_and_loggers_see_it(tmp_path: Path) -> None:
     assert restored.adjuster.memory.num_complete > 60
 
 
-def test_its_name_in_tensorboard(tmp_path: Path) -> None:
+def test_tensorboard_run_name(tmp_path: Path) -> None:
     agent = model(walks(1), tensorboard_log=str(tmp_path))
     assert agent.learn(20, log_interval=1) is agent
     agent.learn(20, tb_log_name="mine")
     assert {path.name for path in tmp_path.iterdir()} == {"EVADQN_1", "mine_1"}
 
 
-def test_when_it_applies_and_for_how_long() -> None:
+def test_start_and_annealing_of_the_weight() -> None:
     config = replace(EVA, start="full", anneal_start_transitions=60, anneal_transitions=40)
     agent, weights = model(walks(2), config, buffer_size=40), []
     agent.learn(120, callback=Watch(lambda _: weights.append((agent.num_timesteps, agent.nonparametric_weight))))
@@ -505,7 +505,7 @@ class SquashedPolicy(DQNPolicy):
         return Squashed(**self._update_features_extractor(self.net_args, features_extractor=None))
 
 
-def test_what_it_cannot_do_is_refused_in_a_sentence() -> None:
+def test_unsupported_models_raise() -> None:
     with pytest.raises(UserError, match="does not take several inputs: flatten"):
         EVADQN("MultiInputPolicy", SimpleMultiObsEnv(), buffer_size=100)
     with pytest.raises(UserError, match="leave remembered_values at 'stored'"):
@@ -516,7 +516,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence() -> None:
         EVADQN("MlpPolicy", walks(), bufer_size=100)
 
 
-def test_a_memory_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_memory_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eva.machine.free_memory", lambda: 10_000)
     with pytest.raises(UserError, match=r"of 300 states .* lower its capacity .* to \d+ or less"):
         model(walks())
@@ -530,7 +530,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         import eva.integrations.sb3  # noqa: F401
 
 
-def test_it_learns_what_sb3s_dqn_learns() -> None:
+def test_evadqn_learns_the_identity_task() -> None:
     environment = Monitor(IdentityEnv(2, ep_length=10))
     agent = model(environment, learning_starts=50, exploration_final_eps=0.05, gamma=0.5).learn(600)
     mean, _ = evaluate_policy(agent, environment, n_eval_episodes=5)
@@ -561,12 +561,12 @@ def test_a_loaded_memory_has_the_discount_of_the_model(tmp_path: Path) -> None:
     assert np.array_equal(loaded.adjuster.memory.discounts > 0, model.adjuster.memory.discounts > 0)
 
 
-def test_a_model_that_has_learned_remembers_while_it_begins_to_learn_again() -> None:
+def test_trained_model_applies_eva_when_learning_again() -> None:
     model = EVADQN("MlpPolicy", "CartPole-v1", learning_starts=100, buffer_size=500).learn(200)
     assert model.learn(50).nonparametric_weight == 0.4
 
 
-def test_a_tiny_replay_buffer_will_do_and_sizes_may_be_numpys(tmp_path: Path) -> None:
+def test_tiny_replay_buffers_and_numpy_sizes(tmp_path: Path) -> None:
     model = EVADQN("MlpPolicy", "CartPole-v1", learning_starts=20, buffer_size=np.int64(90), gamma=np.float32(0.9))
     model.learn(60).save(tmp_path / "model")
     with pytest.warns(UserWarning, match="has no memory"):

@@ -1,4 +1,4 @@
-"""Runs of Stable-Baselines3's DQN: its own numbers from our config, our records, and a whole run or none."""
+"""Runs of Stable-Baselines3's DQN: SB3's results for our config, recorded in our files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from eva.envs.maze import CoinMaze
 from eva.errors import UserError
 from eva.experiments.beyond.sb3_maze import TRAINER
 from eva.integrations.sb3 import EVADQN
-from eva.integrations.sb3_network import policy_arguments
-from eva.integrations.sb3_runs import build_model, train
+from eva.integrations.sb3_runs import build_model, policy_arguments, train
 from eva.report.reading import read_run
 from eva.runs.record.directory import RunDirectory
 from eva.runs.record.status import read_status
@@ -64,7 +63,7 @@ def weighted(weight: float) -> Config:
 
 
 def by_hand(weight: float, environment: Any) -> DQN:
-    """Return what a user of SB3 would write for the same numbers."""
+    """Return the plain SB3 model with the same hyper-parameters."""
     numbers: dict[str, Any] = {
         "learning_rate": 2e-3,
         "buffer_size": 100,
@@ -90,7 +89,7 @@ def by_hand(weight: float, environment: Any) -> DQN:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.4])
-def test_a_run_is_what_a_user_of_sb3_would_have_written(weight: float, tmp_path: Path) -> None:
+def test_run_matches_plain_sb3(weight: float, tmp_path: Path) -> None:
     maze = Monitor(CoinMaze(num_coins=2, max_episode_steps=17))
     theirs, ours = by_hand(weight, maze), build_model(weighted(weight)).learn(240)
     assert type(ours) is type(theirs)
@@ -128,13 +127,13 @@ def test_the_records_are_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert provenance["versions"]["stable-baselines3"] is not None
 
 
-def test_nothing_is_left_among_the_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_temporary_files_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     train(replace(CONFIG, steps=60), tmp_path / "run")
     assert not (tmp_path / "temporary").exists()
 
 
-def test_a_finished_run_is_left_alone_and_any_other_begins_anew(tmp_path: Path) -> None:
+def test_finished_run_is_unchanged_and_unfinished_run_restarts(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", CONFIG, trainer=TRAINER)
     work(job)
     assert job.is_done_in(job.directory)
@@ -166,9 +165,7 @@ def test_a_run_stops_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert read_run(tmp_path / "run").finished
 
 
-def test_a_run_that_is_asked_to_stop_when_all_is_done_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signal_after_the_last_step_finishes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learn = DQN.learn
 
     def interrupted(self: DQN, *arguments: Any, **options: Any) -> DQN:
@@ -193,14 +190,14 @@ def test_a_run_that_is_asked_to_stop_when_all_is_done_is_finished(
         ({"environment": {"num_environments": 2}}, "environment.num_environments = 1, not 2"),
     ],
 )
-def test_what_sb3_cannot_do_is_refused(changed: dict[str, Any], expected: str, tmp_path: Path) -> None:
+def test_unsupported_configs_raise(changed: dict[str, Any], expected: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=expected):
         train(from_dict(Config, changed), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("sb3", "sb3_network", "sb3_runs"):
+    for name in ("sb3", "sb3_runs"):
         monkeypatch.delitem(sys.modules, f"eva.integrations.{name}")
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     with pytest.raises(UserError, match=r'pip install "ephemeral-value-adjustments\[sb3\]"'):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from eva.agent.explanation import RoundHistory
 from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.planner import Planner, PlanningRound
-from eva.agent.tensors import as_array, as_tensor, check_actions, check_shapes, check_weight
+from eva.agent.tensors import as_array, as_tensor, check_shapes, check_weight
 from eva.agent.value_buffer import ValueBuffer
 from eva.types import Bools, Explanation, Floats, Ints, State
 
@@ -29,15 +29,10 @@ def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
 
 @dataclass(frozen=True)
 class NonparametricWeight:
-    """The weight w of Q_NP over a run: 0 until EVA applies, then `schedule`.
+    """The weight w of Q_NP over a run: 0 until EVA applies, then `schedule`."""
 
-    Args:
-        schedule: The weight by transitions.
-        start_when_full: EVA applies once the replay buffer is full; otherwise once learning has started (P9).
-    """
-
-    schedule: LinearSchedule
-    start_when_full: bool = False
+    schedule: LinearSchedule  # by transitions
+    start_when_full: bool = False  # EVA applies once the replay buffer is full; or once learning has started (P9)
 
     def __call__(self, memory: ReplayBuffer, transitions: int, is_learning: bool) -> float:
         """Return the weight for the next decision."""
@@ -45,48 +40,30 @@ class NonparametricWeight:
         return self.schedule(transitions) if applies and memory.num_complete > 0 else 0.0
 
 
+@dataclass(eq=False)
 class EphemeralValueAdjuster:
     """Memory search, planner, value buffer and mixing, combined.
 
     Before each action, `adjust` shifts the network's values towards values planned for similar states. After it, and
     before the present state is stored (P22), `plan` refreshes these plans when they are due. In your own training
     loop, `observe` plans and stores. Methods take NumPy arrays or tensors.
-
-    Args:
-        memory: The replay buffer that is searched.
-        planner: Plans over it.
-        value_buffers: One shared by all environments, or one for each (P8).
-        plan_period_steps: Plan at the first step and then every `plan_period_steps` (P4), counted across episodes.
-        plan_at_episode_start: Plan at each episode's first step too (P23).
     """
 
-    def __init__(
-        self,
-        memory: ReplayBuffer,
-        planner: Planner,
-        value_buffers: Sequence[ValueBuffer],
-        *,
-        plan_period_steps: int,
-        plan_at_episode_start: bool,
-    ) -> None:
-        self.memory = memory
-        self.value_buffers = tuple(value_buffers)
+    memory: ReplayBuffer
+    planner: Planner
+    value_buffers: Sequence[ValueBuffer]  # one shared by all environments, or one for each (P8)
+    _: KW_ONLY
+    plan_period_steps: int  # steps between plans (P4), counted across episodes; the first step plans
+    plan_at_episode_start: bool  # plan at each episode's first step too (P23)
+
+    def __post_init__(self) -> None:
         self.num_steps = 0
-        self._planner = planner
-        self._plan_period_steps = plan_period_steps
-        self._plan_at_episode_start = plan_at_episode_start
-        self._history = RoundHistory(memory.index)
+        self._history = RoundHistory(self.memory.index)
 
     def adjust(self, q_theta: Array, embeddings: Floats | Tensor, nonparametric_weight: float = 0.4) -> Array:
-        """Return Q_EVA of the present states.
+        """Return Q_EVA of the present states, (E, A): use it for this decision and drop it.
 
-        Args:
-            q_theta: The network's values, (E, A).
-            embeddings: Of the same states, (E, D).
-            nonparametric_weight: Of Q_NP.
-
-        Returns:
-            Q_EVA, (E, A): use it for this decision and drop it.
+        `q_theta`, (E, A), are the network's values of these states, and `embeddings`, (E, D), their embeddings.
         """
         if isinstance(q_theta, Tensor):
             adjusted = self.adjust(as_array(q_theta), embeddings, nonparametric_weight)
@@ -109,20 +86,19 @@ class EphemeralValueAdjuster:
     def plan(self, embeddings: Array, episode_starts: Bools | Tensor | None = None) -> None:
         """Count one step, and plan for the environments whose plans are due.
 
-        Args:
-            embeddings: Of the present states, (E, D).
-            episode_starts: Whether each is its episode's first, (E,); by default none is.
+        `embeddings`, (E, D), are those of the present states; `episode_starts`, (E,), tells which of these are the
+        first of their episodes: by default none.
         """
         self._check_environments(len(embeddings))
         if self.memory.num_complete == 0:  # nothing to plan over: the step does not count (P30)
             return
-        due = np.full(len(embeddings), self.num_steps % self._plan_period_steps == 0)
-        if self._plan_at_episode_start and episode_starts is not None:
+        due = np.full(len(embeddings), self.num_steps % self.plan_period_steps == 0)
+        if self.plan_at_episode_start and episode_starts is not None:
             due |= as_array(episode_starts).astype(np.bool_)
         self.num_steps += 1
         (environments,) = due.nonzero()
         if len(environments) > 0:
-            self._append(self._planner.plan(self._tensor(embeddings)[environments]), environments)
+            self._append(self.planner.plan(self._tensor(embeddings)[environments]), environments)
 
     def _append(self, planned: PlanningRound, environments: Ints) -> None:
         """Append (h, Q_NP) of a round to the value buffers of the environments that were planned for."""
@@ -173,17 +149,14 @@ class EphemeralValueAdjuster:
         num_environments, embedding_size = len(self.memory.lane_counts), self.memory.embeddings.shape[1]
         check_shapes((num_environments, embedding_size), embeddings=embeddings, last_embeddings=last)
         check_shapes((num_environments,), actions=actions, rewards=rewards, terminated=terminated, truncated=truncated)
-        check_actions(actions, self.value_buffers[0].values.shape[1])
+        num_actions = self.value_buffers[0].values.shape[1]
+        if not ((actions >= 0) & (actions < num_actions)).all():
+            raise ValueError(f"actions must be in 0..{num_actions - 1}, got {actions.tolist()}")
         if last_embeddings is None and (truncated & ~terminated).any():
             raise ValueError("pass last_embeddings where an episode is truncated")
+        h = self._tensor(embeddings)
         self.memory.append(
-            None,
-            actions,
-            rewards,
-            terminated,
-            self._tensor(embeddings),
-            truncated,
-            lambda lanes: (None, self._tensor(last)[lanes]),
+            None, actions, rewards, terminated, h, truncated, lambda lanes: (None, self._tensor(last)[lanes])
         )
 
     def explain(
@@ -194,14 +167,10 @@ class EphemeralValueAdjuster:
         environment: int = 0,
         num_neighbours: int | None = None,
     ) -> Explanation:
-        """Return which memories the values of one state come from.
+        """Return which memories the values, (A,), of one state with this embedding, (D,), come from.
 
-        Args:
-            q_theta: (A,)
-            embedding: (D,)
-            nonparametric_weight: Of Q_NP.
-            environment: Whose value buffer to read, where each has its own (P8).
-            num_neighbours: How many neighbours to return; by default the K that Q_NP is the mean of.
+        `environment` selects the value buffer, where each has its own (P8). `num_neighbours` neighbours are returned;
+        by default the K that Q_NP is the mean of.
         """
         check_weight(nonparametric_weight)
         q = as_array(q_theta)
@@ -212,6 +181,14 @@ class EphemeralValueAdjuster:
         q_np = recall.q_np[0]
         q_eva = mix(q, q_np, nonparametric_weight)
         return Explanation(q, q_np, q_eva, nonparametric_weight, tuple(self._history.neighbours(buffer, recall)))
+
+    def metrics(self) -> dict[str, float]:
+        """Return the size of the memory and of the value buffers, and statistics of the searches."""
+        sizes = {
+            "replay_transitions": self.memory.num_complete,
+            "value_buffer_entries": sum(map(len, self.value_buffers)),
+        }
+        return {**sizes, **self.memory.index.metrics()}
 
     def state_dict(self) -> State:
         """Return everything that determines future results, except the memory."""

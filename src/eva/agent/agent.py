@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -25,53 +25,31 @@ class Decision:
     actions: Ints  # (E,)
 
 
+@dataclass(eq=False)
 class EVAAgent:
     """A value-based agent that, before it acts, remembers.
 
     Call `act`, step the environments, call `observe`, and repeat.
-
-    Args:
-        learner: The slow system: Q_theta and its training.
-        adjuster: The fast system; both systems use its memory.
-        exploration: Chooses between greedy and random actions.
-        nonparametric_weight: The weight of Q_NP. While it is 0, the adjuster is not called.
-        generator: Draws the learner's batches.
-        batch_size: B.
-        learning_starts_transitions: Transitions before the first update.
-        update_period_steps: Agent steps between rounds of updates (P17, P27).
-        updates_per_round: Updates in each round.
-        clip_rewards: Learn from and plan with rewards clipped to [-1, 1] (P65).
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        adjuster: EphemeralValueAdjuster,
-        exploration: EpsilonGreedy,
-        nonparametric_weight: NonparametricWeight,
-        generator: np.random.Generator,
-        *,
-        batch_size: int,
-        learning_starts_transitions: int,
-        update_period_steps: int,
-        updates_per_round: int,
-        clip_rewards: bool,
-    ) -> None:
-        self.learner = learner
-        self.adjuster = adjuster
-        self.replay = adjuster.memory
-        self.exploration = exploration
-        self.nonparametric_weight = nonparametric_weight
-        self.generator = generator
+    learner: Learner  # the slow system: Q_theta and its training
+    adjuster: EphemeralValueAdjuster  # the fast system; both systems use its memory
+    exploration: EpsilonGreedy
+    nonparametric_weight: NonparametricWeight  # the weight of Q_NP; while it is 0, the adjuster is not called
+    generator: np.random.Generator  # draws the learner's batches
+    _: KW_ONLY
+    batch_size: int
+    learning_starts_transitions: int  # transitions before the first update
+    update_period_steps: int  # agent steps between rounds of updates (P17, P27)
+    updates_per_round: int
+    clip_rewards: bool  # learn from and plan with rewards clipped to [-1, 1] (P65)
+
+    def __post_init__(self) -> None:
+        self.replay = self.adjuster.memory
         self.device = self.replay.embeddings.device
         self.num_steps = 0
         self.transitions = 0
         self.monitor = Monitor()
-        self._batch_size = batch_size
-        self._learning_starts_transitions = learning_starts_transitions
-        self._update_period_steps = update_period_steps
-        self._updates_per_round = updates_per_round
-        self._clip_rewards = clip_rewards
         self._decision: Decision | None = None
 
     @property
@@ -104,7 +82,7 @@ class EVAAgent:
         self.num_steps += 1
         self.transitions += len(outcome.rewards)
         if self._update_is_due(self.num_steps):
-            for _ in range(self._updates_per_round):
+            for _ in range(self.updates_per_round):
                 self._learn()
 
     def plan(self, episode_starts: Bools | None = None) -> None:
@@ -119,7 +97,7 @@ class EVAAgent:
         self.replay.append(
             decision.observations,
             decision.actions,
-            np.clip(outcome.rewards, -1.0, 1.0) if self._clip_rewards else outcome.rewards,
+            np.clip(outcome.rewards, -1.0, 1.0) if self.clip_rewards else outcome.rewards,
             outcome.terminated,
             decision.embeddings,
             outcome.truncated,
@@ -127,18 +105,18 @@ class EVAAgent:
         )
 
     def _learn(self) -> None:
-        slots = self.replay.sample(self.generator, self._batch_size)
+        slots = self.replay.sample(self.generator, self.batch_size)
         update = self.learner.update(self.replay.batch(slots))
-        self.monitor.means.add("loss", update.loss)
+        self.monitor.add("loss", update.loss)
         if update.absolute_errors is not None:
             self.replay.prioritise(slots, update.absolute_errors)
 
     @property
     def _is_learning(self) -> bool:
-        return self.transitions >= self._learning_starts_transitions and self.replay.num_complete > 0
+        return self.transitions >= self.learning_starts_transitions and self.replay.num_complete > 0
 
     def _update_is_due(self, num_steps: int) -> bool:
-        return self._is_learning and num_steps % self._update_period_steps == 0
+        return self._is_learning and num_steps % self.update_period_steps == 0
 
     def _evaluate(self, observations: Observations) -> tuple[Floats, Tensor]:
         """Return Q_theta, (E, A), on the host and embeddings, (E, D); raise DivergedError if a value is not finite."""
@@ -157,7 +135,7 @@ class EVAAgent:
     def read_ahead(self) -> None:
         """Start to read the batch that `observe` will learn from while the environments step; saves time only."""
         if self._update_is_due(self.num_steps + 1):
-            self.replay.read_ahead(self.generator, self._batch_size)
+            self.replay.read_ahead(self.generator, self.batch_size)
 
     @torch.no_grad()
     def cut_episodes(self, observations: Observations) -> None:
@@ -183,10 +161,8 @@ class EVAAgent:
             "epsilon": self.exploration.epsilon(self.transitions),
             "weight": self.weight,
             "updates": self.learner.num_updates,
-            "replay_transitions": self.replay.num_complete,
-            "value_buffer_entries": sum(map(len, self.adjuster.value_buffers)),
-            **self.replay.index.metrics(),
-            **self.monitor.means.take(),
+            **self.adjuster.metrics(),
+            **self.monitor.take(),
         }
 
     def state_dict(self) -> State:

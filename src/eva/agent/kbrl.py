@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eva.types import Bools, Floats, Ints, Trajectories
+from eva.types import Floats, Ints, Trajectories
 
 
 def kernel_based_rl(
@@ -16,40 +16,24 @@ def kernel_based_rl(
     Q(s, a) = [sum_{i in S_a} k(s, s_i) (r_i + gamma V(s'_i)) + C Q_theta(s, a)] / [sum_{i in S_a} k(s, s_i) + C]  (P7)
     V(s) = max_a Q(s, a),   k(s, s_i) = exp(-||h(s) - h(s_i)||^2 / 2 b^2)
 
-    Args:
-        trajectories: B trajectories of T transitions; those of different plans do not meet.
-        q_theta: The network's values of their states, (B, T + 1, A).
-        embeddings: Of the same states, (B, T + 1, D).
-        bandwidth: b, the length scale of the Gaussian kernel.
-        parametric_similarity: C, every state's similarity to the pseudo-state that is worth Q_theta.
-
-    Returns:
-        Q_NP of all states but the last, (B, T, A).
+    `bandwidth` is b, the length scale of the Gaussian kernel; `parametric_similarity` is C, every state's similarity to
+    the pseudo-state that is worth Q_theta. Takes B trajectories of T transitions, and their states' values,
+    (B, T + 1, A), and embeddings, (B, T + 1, D). Returns Q_NP of all states but the last, (B, T, A).
     """
     q_np: Floats = q_theta[:, :-1].copy()
-    for plan in np.unique(trajectories.plans):
+    for plan in np.unique(trajectories.plans):  # trajectories of different plans do not meet
         rows = trajectories.plans == plan
-        valid = trajectories.valid[rows]
-        actions, rewards, discounts = (
-            x[rows][valid] for x in (trajectories.actions, trajectories.rewards, trajectories.discounts)
-        )
-        q_np[rows] = _plan(
-            actions, rewards, discounts, q_theta[rows], embeddings[rows], valid, bandwidth, parametric_similarity
-        )
+        one = Trajectories(**{name: array[rows] for name, array in vars(trajectories).items()})
+        q_np[rows] = _value_iteration(one, q_theta[rows], embeddings[rows], bandwidth, parametric_similarity)
     return q_np
 
 
-def _plan(
-    actions: Ints,
-    rewards: Floats,
-    discounts: Floats,
-    q_theta: Floats,
-    embeddings: Floats,
-    valid: Bools,
-    bandwidth: float,
-    parametric_similarity: float,
+def _value_iteration(
+    trajectories: Trajectories, q_theta: Floats, embeddings: Floats, bandwidth: float, parametric_similarity: float
 ) -> Floats:
     """Iterate values over the N transitions of one plan; S = M (T + 1) states, padding included."""
+    valid, actions = trajectories.valid, trajectories.actions[trajectories.valid]
+    rewards, discounts = trajectories.rewards[valid], trajectories.discounts[valid]
     num_trajectories, num_states, num_actions = q_theta.shape
     states = np.arange(num_trajectories * num_states).reshape(num_trajectories, num_states)
     origin, resultant = states[:, :-1][valid], states[:, 1:][valid]  # (N,) of s_i and s'_i
@@ -65,7 +49,7 @@ def _plan(
         return result
 
     v = np.zeros(states.size)
-    for _ in range(num_states):  # P7: T + 1 sweeps carry the last state's value to the first
+    for _ in range(num_states):  # T + 1 sweeps carry the last state's value to the first (P7)
         v = q(v).max(axis=1)
     return q(v).reshape(q_theta.shape)[:, :-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -28,42 +29,26 @@ def huber(errors: Tensor) -> tuple[Tensor, Tensor]:
 ERRORS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {"squared": squared, "huber": huber}
 
 
+@dataclass(eq=False)
 class Learner:
     """Minimise the error between Q_theta(s, a) and y = r + gamma max_a' Q~(s', a').
 
     Double DQN (van Hasselt et al., 2016) lets Q_theta choose a' and Q~ value it.
-
-    Args:
-        network: Q_theta, trained in place.
-        optimiser: Of the network's parameters.
-        learning_rate: By the number of updates made.
-        error: A name in ERRORS.
-        target_period_updates: The target network Q~ is a copy of Q_theta, made anew after this many updates.
-        double: Double DQN (P75).
-        max_gradient_norm: Gradients with a larger Euclidean norm are scaled down to it; None never scales.
     """
 
-    def __init__(
-        self,
-        network: QNetwork,
-        optimiser: Optimiser,
-        *,
-        learning_rate: LinearSchedule,
-        error: str,
-        target_period_updates: int,
-        double: bool,
-        max_gradient_norm: float | None = None,
-    ) -> None:
-        self.network = network
-        self.target_network = copy.deepcopy(network).requires_grad_(False)
-        self.optimiser = optimiser
-        self.learning_rate = learning_rate
+    network: QNetwork  # Q_theta, trained in place
+    optimiser: Optimiser  # of the network's parameters
+    _: KW_ONLY
+    learning_rate: LinearSchedule  # by the number of updates made
+    error: str  # a name in ERRORS
+    target_period_updates: int  # the target network Q~ is a copy of Q_theta, refreshed at this period
+    double: bool  # Double DQN (P75)
+    max_gradient_norm: float | None = None  # gradients with a larger Euclidean norm are scaled down to it
+
+    def __post_init__(self) -> None:
+        self.target_network = copy.deepcopy(self.network).requires_grad_(False)
         self.num_updates = 0
-        self._error = ERRORS[error]
-        self._target_period_updates = target_period_updates
-        self._double = double
-        self._max_gradient_norm = max_gradient_norm
-        self._room = torch.empty(0)  # where bytes become floats
+        self._floats = torch.empty(0)  # scratch buffer of `_as_floats`
 
     def state_dict(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""
@@ -75,7 +60,7 @@ class Learner:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continue from there."""
+        """Restore a state that `state_dict` returned."""
         for name in ("network", "target_network"):
             parameters = {key: torch.as_tensor(value) for key, value in state[name].items()}
             getattr(self, name).load_state_dict(parameters)
@@ -87,7 +72,7 @@ class Learner:
         """Return y = r + gamma max_a Q~(s', a), or r + gamma Q~(s', argmax_a Q_theta(s', a)) if double, (B,)."""
         next_observations = self._as_floats(batch.next_observations)
         next_q, _ = self.target_network(next_observations)
-        if self._double:
+        if self.double:
             chosen = self.network(next_observations)[0].argmax(dim=1, keepdim=True)
             next_values = next_q.gather(1, chosen)[:, 0]
         else:
@@ -102,21 +87,21 @@ class Learner:
         loss, gradient, errors = self._loss(q.detach(), targets, batch)
         self.optimiser.zero_grad()
         q.backward(gradient)
-        if self._max_gradient_norm is not None:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self._max_gradient_norm)
+        if self.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.max_gradient_norm)
         self.optimiser.step(self.learning_rate(self.num_updates))
         self.num_updates += 1
-        if self.num_updates % self._target_period_updates == 0:
+        if self.num_updates % self.target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
         return Update(loss, None if batch.importance_weights is None else errors.abs())
 
     def _as_floats(self, observations: Tensor) -> Tensor:
-        """Return bytes as floats, valid until the next call: all are put in one room, which stays in the caches."""
+        """Return bytes as floats, valid until the next call: one scratch buffer, which stays in the caches."""
         if observations.dtype != torch.uint8:
             return observations
-        if self._room.shape != observations.shape:
-            self._room = torch.empty_like(observations, dtype=torch.float32)
-        return self._room.copy_(observations)
+        if self._floats.shape != observations.shape:
+            self._floats = torch.empty_like(observations, dtype=torch.float32)
+        return self._floats.copy_(observations)
 
     def _loss(self, q: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mean loss, its derivative with respect to q, (B, A), and the errors Q_theta(s, a) - y, (B,).
@@ -125,7 +110,7 @@ class Learner:
         """
         actions = batch.actions[:, None]
         errors = q.gather(1, actions)[:, 0] - targets
-        losses, slopes = self._error(errors)
+        losses, slopes = ERRORS[self.error](errors)
         if batch.importance_weights is not None:
             losses, slopes = batch.importance_weights * losses, batch.importance_weights * slopes
         gradient = torch.zeros_like(q).scatter_(1, actions, (slopes / len(slopes))[:, None])

@@ -1,4 +1,9 @@
-"""Large fully connected layers, on the processor by oneDNN."""
+"""Large fully connected layers, on the CPU by oneDNN: the only module that calls a private function of torch.
+
+torch leaves float32 to MKL, which does not use AVX-512 on processors that are not Intel's. There oneDNN, which computes
+torch's convolutions, takes half the time: a step of Atari takes 0.4 ms (6%) less (docs/performance.md). Where torch
+has no such function, or oneDNN is switched off, `functional.linear` is used.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-_MANY_WEIGHTS = 1 << 17  # with fewer, oneDNN takes longer to begin than to compute
+_linear_pointwise = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+_MANY_WEIGHTS = 1 << 17  # with fewer, oneDNN takes longer to start than to compute
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return x W^T + b, (B, O), for inputs x, (B, I), and weights W, (O, I).
-
-    torch leaves float32 to MKL, which does not use AVX-512 on processors that are not Intel's: there oneDNN, which
-    computes torch's convolutions, takes half the time.
-    """
+    """Return x W^T + b, (B, O), for inputs x, (B, I), and weights W, (O, I)."""
     if not _suits_onednn(inputs, weight):
         return functional.linear(inputs, weight, bias)
     outputs: Tensor = _Linear.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
@@ -30,6 +32,7 @@ def _suits_onednn(inputs: Tensor, weight: Tensor) -> bool:
         and weight.device.type == "cpu"
         and inputs.dtype == weight.dtype == torch.float32  # not so within autocast
         and len(inputs) > 0
+        and _linear_pointwise is not None
         and torch.backends.mkldnn.is_available()
         and bool(torch.backends.mkldnn.enabled)
     )
@@ -56,5 +59,6 @@ class _Linear(torch.autograd.Function):
 
 def _product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return a b^T, (m, n), of (m, i) and (n, i), and a bias, (n,), if there is one."""
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
+    assert _linear_pointwise is not None
+    product: Tensor = _linear_pointwise(a, b, bias, "none", [], "")
     return product

@@ -16,42 +16,30 @@ class DivergedError(UserError):
     """The network's values are infinite or NaN."""
 
 
-class RunningMeans:
-    """Means since the last `take`; sums of tensors stay on their device until then."""
+class Monitor:
+    """Means over an agent's decisions and updates since the last `take`, and its largest value."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, Tensor | float] = {}
-        self._counts: dict[str, int] = {}
+        self.largest_value = 0.0  # max abs(Q_theta) over all states acted in
+        self._means: State = {}  # the sum and count of each; sums of tensors stay on their device
 
     def add(self, name: str, values: Tensor | Floats | Bools) -> None:
         """Add each of `values` to the mean called `name`."""
         total = values.sum(dtype=torch.float64) if isinstance(values, Tensor) else float(values.sum(dtype=float))
-        self._sums[name] = self._sums.get(name, 0.0) + total
-        self._counts[name] = self._counts.get(name, 0) + math.prod(values.shape)
+        mean = self._means.setdefault(name, {"sum": 0.0, "count": 0})
+        mean["sum"] = mean["sum"] + total
+        mean["count"] += math.prod(values.shape)
+
+    def add_decisions(self, q_theta: Floats, q_eva: Floats, is_adjusted: bool) -> None:
+        """Record one decision of every environment, from values (E, A)."""
+        if is_adjusted:
+            self.add("changed_share", q_eva.argmax(axis=1) != q_theta.argmax(axis=1))
+        self.add("value", q_theta.max(axis=1))
 
     def take(self) -> dict[str, float]:
         """Return the mean of each name and reset."""
-        means = {name: float(self._sums[name]) / count for name, count in self._counts.items()}
-        self._sums, self._counts = {}, {}
-        return means
-
-    def state_dict(self) -> State:
-        """Return sums and counts."""
-        return {name: {"sum": self._sums[name], "count": count} for name, count in self._counts.items()}
-
-    def load_state_dict(self, state: State) -> None:
-        """Restore sums and counts."""
-        sums = {name: each["sum"] for name, each in state.items()}
-        self._sums = {name: x if isinstance(x, float) else torch.as_tensor(x) for name, x in sums.items()}
-        self._counts = {name: each["count"] for name, each in state.items()}
-
-
-class Monitor:
-    """Watches the values that an agent decides by."""
-
-    def __init__(self) -> None:
-        self.means = RunningMeans()
-        self.largest_value = 0.0  # max abs(Q_theta) over all states acted in
+        means, self._means = self._means, {}
+        return {name: float(mean["sum"]) / mean["count"] for name, mean in means.items()}
 
     def check(self, q_theta: Floats) -> None:
         """Record the largest value; raise DivergedError if a value, (E, A), is infinite or NaN."""
@@ -62,17 +50,13 @@ class Monitor:
                 "again if they are."
             )
 
-    def add_decisions(self, q_theta: Floats, q_eva: Floats, is_adjusted: bool) -> None:
-        """Record one decision of every environment, from values (E, A)."""
-        if is_adjusted:
-            self.means.add("changed_share", q_eva.argmax(axis=1) != q_theta.argmax(axis=1))
-        self.means.add("value", q_theta.max(axis=1))
-
     def state_dict(self) -> State:
         """Return the means so far and the largest value."""
-        return {"means": self.means.state_dict(), "largest_value": self.largest_value}
+        return {"means": {name: dict(mean) for name, mean in self._means.items()}, "largest_value": self.largest_value}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore them, found among other names."""
-        self.means.load_state_dict(state["means"])
-        self.largest_value = state["largest_value"]
+        """Restore means and largest value, found among other names."""
+        self.largest_value, self._means = state["largest_value"], {}
+        for name, mean in state["means"].items():
+            total = mean["sum"] if isinstance(mean["sum"], float) else torch.as_tensor(mean["sum"])
+            self._means[name] = {"sum": total, "count": mean["count"]}

@@ -18,18 +18,11 @@ class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
 
     Images, (height, width, channels) or (channels, height, width), pass convolutions; vectors pass fully connected
-    layers. Pixels are divided by `white`, by way of the first filters: there are far fewer of these.
+    layers of `hidden_sizes`. `white` is the pixel that is 1.0 to the network, 255 for bytes: the first filters are
+    divided by it, of which there are far fewer than pixels. `generator` draws the initial parameters.
 
-    Args:
-        observation_shape: Of one observation.
-        num_actions: A.
-        channels: Of each convolution; unused for vectors.
-        filter_sizes: Of each convolution.
-        strides: Of each convolution.
-        hidden_sizes: Of fully connected layers before the embedding; only for vectors.
-        embedding_size: D.
-        white: The pixel that is 1.0 to the network: 255 for bytes; unused for vectors.
-        generator: Draws the initial parameters.
+    `forward` uses the parameters without calling the modules that own them: that would take 1.5 times as long for one
+    state of the maze. So hooks on the network are called, but hooks on its inner modules are not.
     """
 
     def __init__(
@@ -47,20 +40,32 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self._is_image = len(observation_shape) == 3
+        self._white = white
+        layers: list[nn.Module] = []
         if self._is_image:
             self._channels_last = is_channels_last(observation_shape)
             height, width, depth = image_shape(observation_shape)
-            torso, size = _convolutions(height, width, depth, channels, filter_sizes, strides)
+            for out, filter_size, stride in zip(channels, filter_sizes, strides, strict=True):
+                layers += [skip_init(nn.Conv2d, depth, out, filter_size, stride=stride), nn.ReLU()]
+                depth = out
+            layers.append(nn.Flatten())
+            size = convolved_size(height, filter_sizes, strides) * convolved_size(width, filter_sizes, strides) * depth
         else:
-            torso, size = _fully_connected(math.prod(observation_shape), hidden_sizes)
-        self.torso = nn.Sequential(*torso, skip_init(nn.Linear, size, embedding_size), nn.ReLU())
+            size = math.prod(observation_shape)
+            for out in hidden_sizes:
+                layers += [skip_init(nn.Linear, size, out), nn.ReLU()]
+                size = out
+        self.torso = nn.Sequential(*layers, skip_init(nn.Linear, size, embedding_size), nn.ReLU())
         self.head = skip_init(nn.Linear, embedding_size, num_actions)
         self.num_actions = num_actions
         _initialise(self, generator)
-        # The parameters once more, in order: calling the modules costs more than what small ones compute.
+        self._list_parameters()
+        # `load_state_dict(assign=True)` replaces them
+        self.register_load_state_dict_post_hook(QNetwork._list_parameters)  # type: ignore[no-untyped-call]
+
+    def _list_parameters(self, _: object = None) -> None:
         modules = list(self.torso)
         self._convolutions = [(m.weight, m.bias, m.stride) for m in modules if isinstance(m, nn.Conv2d)]
-        self._white = white
         self._fully_connected = [(m.weight, m.bias) for m in modules if isinstance(m, nn.Linear)]
         self._head = (self.head.weight, self.head.bias)
 
@@ -103,25 +108,6 @@ def convolved_size(size: int, filter_sizes: Sequence[int], strides: Sequence[int
     for filter_size, stride in zip(filter_sizes, strides, strict=True):
         size = (size - filter_size) // stride + 1
     return size
-
-
-def _convolutions(
-    height: int, width: int, depth: int, channels: Sequence[int], filter_sizes: Sequence[int], strides: Sequence[int]
-) -> tuple[list[nn.Module], int]:
-    layers: list[nn.Module] = []
-    for out, filter_size, stride in zip(channels, filter_sizes, strides, strict=True):
-        layers += [skip_init(nn.Conv2d, depth, out, filter_size, stride=stride), nn.ReLU()]
-        depth = out
-    size = convolved_size(height, filter_sizes, strides) * convolved_size(width, filter_sizes, strides) * depth
-    return [*layers, nn.Flatten()], size
-
-
-def _fully_connected(size: int, hidden_sizes: Sequence[int]) -> tuple[list[nn.Module], int]:
-    layers: list[nn.Module] = []
-    for out in hidden_sizes:
-        layers += [skip_init(nn.Linear, size, out), nn.ReLU()]
-        size = out
-    return layers, size
 
 
 @torch.no_grad()

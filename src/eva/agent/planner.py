@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.tensors import to_device
-from eva.types import Bools, Floats, Ints, Trajectories
+from eva.types import Floats, Ints, Trajectories
 
 Trace = Callable[[Trajectories, Floats, Floats], Floats]
 """(trajectories, q_theta (B, T + 1, A), embeddings (B, T + 1, D)) -> q_np (B, T, A)."""
@@ -56,48 +56,27 @@ class PlanningRound:
         return self.embeddings[rows, columns], self.q_np[self.rows, self.columns], origins
 
 
+@dataclass(frozen=True)
 class Planner:
-    """Plan for all queries with one search and one trace computation.
+    """Plan for all queries with one search and one trace computation."""
 
-    Args:
-        replay: The memory.
-        trace: The trace computation.
-        evaluate: Returns Q_theta and embeddings of remembered states.
-        num_trajectories: M, trajectories retrieved for each query (P3).
-        trajectory_length: T.
-        keep_all: Whether all states of a trajectory enter the value buffer, or only its first (P2).
-    """
-
-    def __init__(
-        self,
-        replay: ReplayBuffer,
-        trace: Trace,
-        evaluate: Evaluate,
-        *,
-        num_trajectories: int,
-        trajectory_length: int,
-        keep_all: bool,
-    ) -> None:
-        self._replay = replay
-        self._trace = trace
-        self._evaluate = evaluate
-        self._num_trajectories = num_trajectories
-        self._trajectory_length = trajectory_length
-        self._keep_all = keep_all
+    replay: ReplayBuffer
+    trace: Trace
+    evaluate: Evaluate
+    _: KW_ONLY
+    num_trajectories: int  # M, retrieved for each query (P3)
+    trajectory_length: int  # T
+    keep_all: bool  # whether all states of a trajectory enter the value buffer, or only its first (P2)
 
     @torch.no_grad()
     def plan(self, queries: Tensor) -> PlanningRound:
         """Plan for each query, the embedding of a present state, (E, D); the memory must not be empty."""
-        starts, _ = self._replay.search(queries, self._num_trajectories)
-        trajectories = self._replay.trajectories(starts, self._trajectory_length)
+        starts, _ = self.replay.search(queries, self.num_trajectories)
+        trajectories = self.replay.trajectories(starts, self.trajectory_length)
         num, states = trajectories.slots.shape
-        flat_q, flat_h = self._evaluate(trajectories.slots.reshape(-1))
+        flat_q, flat_h = self.evaluate(trajectories.slots.reshape(-1))
         q_theta, embeddings = flat_q.reshape(num, states, -1), flat_h.reshape(num, states, -1)
-        q_np = self._trace(trajectories, q_theta.cpu().numpy(), embeddings.cpu().numpy())
-        rows, columns = (trajectories.valid if self._keep_all else _first_valid(trajectories.valid)).nonzero()
+        q_np = self.trace(trajectories, q_theta.cpu().numpy(), embeddings.cpu().numpy())
+        valid = trajectories.valid
+        rows, columns = (valid if self.keep_all else valid & (valid.cumsum(axis=1) == 1)).nonzero()
         return PlanningRound(trajectories, q_np, embeddings, rows, columns)
-
-
-def _first_valid(valid: Bools) -> Bools:
-    first: Bools = valid & (valid.cumsum(axis=1) == 1)
-    return first

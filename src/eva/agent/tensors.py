@@ -1,4 +1,4 @@
-"""Arrays and tensors: conversion, the way to the device, and checks of arguments."""
+"""Arrays and tensors: conversion, transfer to the device, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-
-from eva.types import Ints
 
 
 def as_array(array: NDArray[Any] | Tensor) -> NDArray[Any]:
@@ -28,8 +26,8 @@ def as_tensor(array: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
     """Return an array as a tensor on the device.
 
-    A copy from pageable memory to CUDA waits for all that the device still has to do, one from pinned memory does not.
-    torch keeps the pinned memory until the copy is made, and for the next array of that size.
+    A copy from pageable memory to CUDA waits until the device is idle, one from pinned memory does not. torch keeps the
+    pinned memory until the copy is made, and reuses it for the next array of that size.
     """
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
@@ -38,7 +36,7 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def name_of(device: torch.device) -> str:
-    """Return a device in words, for a run's provenance."""
+    """Return a description of a device, for a run's provenance."""
     if device.type != "cuda":
         return device.type
     return f"cuda ({torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda})"
@@ -55,9 +53,3 @@ def check_shapes(shape: tuple[int, ...], **arrays: NDArray[Any] | Tensor) -> Non
     for name, array in arrays.items():
         if tuple(array.shape) != shape:
             raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
-
-
-def check_actions(actions: Ints, num_actions: int) -> None:
-    """Raise ValueError if an action is out of range."""
-    if not ((actions >= 0) & (actions < num_actions)).all():
-        raise ValueError(f"actions must be in 0..{num_actions - 1}, got {actions.tolist()}")

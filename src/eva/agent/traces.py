@@ -16,12 +16,8 @@ from eva.types import Floats, Ints, Trajectories
 def n_step(trajectories: Trajectories, q_theta: Floats) -> Floats:
     """Evaluate what was done: V_NP(s_t) = Q_NP(s_t, a_t) = r_t + gamma V_NP(s_{t+1}) (Eq. 2, Algorithm 2).
 
-    Args:
-        trajectories: B trajectories of T transitions.
-        q_theta: The network's values of their states, (B, T + 1, A).
-
-    Returns:
-        Q_NP of all states but the last, (B, T, A).
+    Takes B trajectories of T transitions and the network's values of their states, (B, T + 1, A). Returns Q_NP of all
+    states but the last, (B, T, A).
     """
     return _backward_pass(trajectories, q_theta, _value_of_action_taken)
 
@@ -52,9 +48,9 @@ def _backward_pass(trajectories: Trajectories, q_theta: Floats, value_of: Callab
     actions, rewards, discounts = trajectories.actions, trajectories.rewards, trajectories.discounts
     num_trajectories, length = actions.shape
     rows = np.arange(num_trajectories)
-    v_np = q_theta[:, -1].max(axis=1)  # P5: the bootstrap is the state after the last transition
+    v_np = q_theta[:, -1].max(axis=1)  # bootstrap from the state after the last transition (P5)
     q_np: Floats = q_theta[:, :-1].copy()
     for t in reversed(range(length)):
-        q_np[rows, t, actions[:, t]] = rewards[:, t] + discounts[:, t] * v_np  # P5: a termination's discount is 0
+        q_np[rows, t, actions[:, t]] = rewards[:, t] + discounts[:, t] * v_np  # a termination's discount is 0 (P5)
         v_np = value_of(q_np[:, t], actions[:, t])
     return q_np

@@ -24,26 +24,16 @@ class Recall:
 class ValueBuffer:
     """A ring of (h, Q_NP): the values planned last, for states near the current one.
 
-    Args:
-        value_buffer_capacity: Entries that the ring holds.
-        num_neighbours: K, entries that are averaged for a query (P3).
-        embedding_size: D.
-        num_actions: A.
-        device: Where embeddings live: the network's device.
+    For a query, the K = `num_neighbours` nearest entries are averaged (P3). Embeddings live on `device`, the network's.
     """
 
     def __init__(
-        self,
-        value_buffer_capacity: int,
-        num_neighbours: int,
-        embedding_size: int,
-        num_actions: int,
-        device: torch.device,
+        self, capacity: int, num_neighbours: int, embedding_size: int, num_actions: int, device: torch.device
     ) -> None:
         self.num_neighbours = num_neighbours
-        self.index = NeighbourIndex(value_buffer_capacity, embedding_size, device)
-        self.values = np.zeros((value_buffer_capacity, num_actions), np.float32)
-        self.origins = np.zeros((value_buffer_capacity, 3), np.int64)  # see `append`
+        self.index = NeighbourIndex(capacity, embedding_size, device)
+        self.values = np.zeros((capacity, num_actions), np.float32)
+        self.origins = np.zeros((capacity, 3), np.int64)  # see `append`
 
     @property
     def oldest_round(self) -> int:
@@ -55,12 +45,9 @@ class ValueBuffer:
         return min(self.index.num_written, len(self.values))
 
     def append(self, embeddings: Tensor, q_np: Floats, origins: Ints) -> None:
-        """Append n entries in order, overwriting the oldest.
+        """Append n entries, (n, D) and (n, A), in order, overwriting the oldest.
 
-        Args:
-            embeddings: (n, D).
-            q_np: (n, A).
-            origins: (n, 3), number of the planning round, and row and column in its trajectories.
+        `origins`, (n, 3), are the number of the planning round, and row and column in its trajectories.
         """
         capacity = len(self.values)
         kept = slice(max(0, len(embeddings) - capacity), None)  # if a round is larger than the ring, keep its end

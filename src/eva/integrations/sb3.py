@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pathlib
 import warnings
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +26,7 @@ try:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.noise import ActionNoise
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from stable_baselines3.common.type_aliases import MaybeCallback
     from stable_baselines3.dqn.policies import QNetwork
 except ImportError as error:
@@ -34,30 +34,19 @@ except ImportError as error:
         f'EVADQN needs a package that is missing ({error}): run pip install "ephemeral-value-adjustments[sb3]".'
     ) from None
 
-__all__ = ["DQN", "EVADQN", "BaseCallback", "Logger"]  # for sb3_runs.py too: a missing SB3 is told of here alone
+# For sb3_runs.py too: this module reports a missing SB3.
+__all__ = ["DQN", "EVADQN", "BaseCallback", "BaseFeaturesExtractor", "Logger"]
 
 _MEMORY = "eva_memory"  # where a saved replay buffer carries EVA's memory
 _Self = TypeVar("_Self", bound="EVADQN")
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """What must still be known of the states that were acted in."""
-
-    embeddings: Tensor  # (E, D)
-    weight: float  # of Q_NP
-
-
 class EVADQN(DQN):
-    """`stable_baselines3.DQN` that remembers before it acts; all else is as there.
+    """`stable_baselines3.DQN`, and its arguments, with EVA as `eva` configures it.
 
     In training it acts with Q_EVA from when learning starts or the memory is full (`eva.start`), epsilon-greedily as
     DQN does: one draw for all environments. Its memory keeps an embedding of each state beside SB3's replay buffer, of
-    the same size, and is saved and loaded with it. With weight 0 nothing is remembered, and this is DQN to the bit.
-
-    Args:
-        arguments: Those of `DQN`, by position; `named` are those by name.
-        eva: What to plan and how, and the weight of it.
+    the same size, and is saved and loaded with it. With weight 0 there is no memory, and this is DQN to the bit.
     """
 
     adjuster: EphemeralValueAdjuster
@@ -81,7 +70,7 @@ class EVADQN(DQN):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> _Self:
-        """Train as `DQN.learn` does; only the name of TensorBoard's runs differs."""
+        """Train as `DQN.learn` does; only the default name of TensorBoard's runs differs."""
         return super().learn(total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar)
 
     def predict(
@@ -91,20 +80,13 @@ class EVADQN(DQN):
         episode_start: Bools | None = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
-        """Act as in training, but with plans of its own: those that `state` carries from call to call.
+        """Act as in training, but with separate plans: those that `state` carries from call to call.
 
-        Args:
-            observation: One, or several from environments that are stepped together.
-            state: What the last call returned. Without one, a plan is made for these very observations (P100).
-            episode_start: Whether each is its episode's first.
-            deterministic: Never explore.
-
-        Returns:
-            The actions, and the state for the next call.
+        Pass the state that the last call returned. Without one, a plan is made for these very observations (P100).
         """
         self._warn_without_memory()
         weight = self.nonparametric_weight
-        if weight == 0 or isinstance(observation, tuple):  # SB3 tells what is wrong with a tuple
+        if weight == 0 or isinstance(observation, tuple):  # SB3 reports what is wrong with a tuple
             return super().predict(observation, state, episode_start, deterministic)
         self.policy.set_training_mode(False)
         q_theta, h, is_batch = self._look(observation)
@@ -131,12 +113,7 @@ class EVADQN(DQN):
             attributes.pop(_MEMORY, None)
 
     def load_replay_buffer(self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True) -> None:
-        """Load the replay buffer from a pickle file, and EVA's memory if it is there.
-
-        Args:
-            path: The file.
-            truncate_last_traj: Whether running episodes ended when it was saved.
-        """
+        """Load the replay buffer from a pickle file, and EVA's memory if it is there."""
         before = self.replay_buffer, self.adjuster
         try:
             super().load_replay_buffer(path, truncate_last_traj)
@@ -154,7 +131,7 @@ class EVADQN(DQN):
             raise UserError("EVADQN does not take several inputs: flatten the observations into one Box.")
         super()._setup_model()
         self.adjuster = self._new_adjuster()
-        self._decision: _Decision | None = None
+        self._decision: tuple[Tensor, float] | None = None  # embeddings acted in, (E, D), and the weight of Q_NP
         self._has_warned = False
 
     def _setup_learn(
@@ -166,9 +143,9 @@ class EVADQN(DQN):
         progress_bar: bool = False,
     ) -> tuple[int, BaseCallback]:
         self._warn_without_memory()
-        if self._decision is not None:  # a callback stopped the last call before what came of it was stored
+        if self._decision is not None:  # a callback stopped the last call before the transition was stored
             self._decision = self._last_obs = None
-        if reset_num_timesteps or self._last_obs is None:  # then the environments are reset, amid their episodes (P101)
+        if reset_num_timesteps or self._last_obs is None:  # this resets running episodes (P101)
             self.adjuster.memory.cut()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
 
@@ -180,7 +157,7 @@ class EVADQN(DQN):
         assert self._last_obs is not None
         q_theta, h, _ = self._look(self._last_obs)
         weight = self.nonparametric_weight
-        self._decision = _Decision(h, weight)
+        self._decision = h, weight
         if self.num_timesteps < learning_starts:
             return super()._sample_action(learning_starts, action_noise, n_envs)
         q_eva = self.adjuster.adjust(q_theta, h, weight)
@@ -201,23 +178,22 @@ class EVADQN(DQN):
     ) -> None:
         decision, self._decision = self._decision, None
         if decision is not None:
+            h, weight = decision
             truncated = dones & np.array([info.get("TimeLimit.truncated", False) for info in infos], np.bool_)
             last_observations = np.array(new_obs)
             for i in truncated.nonzero()[0]:
                 last_observations[i] = infos[i].get("terminal_observation", last_observations[i])
             last = self._look(last_observations)[1] if truncated.any() else None
-            if decision.weight > 0:
-                self.adjuster.plan(decision.embeddings, self.adjuster.memory.episode_starts)  # P22: before it is stored
-            self.adjuster.store(decision.embeddings, buffer_action, reward, dones & ~truncated, truncated, last)
+            if weight > 0:
+                self.adjuster.plan(h, self.adjuster.memory.episode_starts)  # before the state is stored (P22)
+            self.adjuster.store(h, buffer_action, reward, dones & ~truncated, truncated, last)
         super()._store_transition(replay_buffer, buffer_action, new_obs, reward, dones, infos)
 
     def _on_step(self) -> None:
         super()._on_step()
         if self._remembers:
             self.logger.record("eva/weight", self.nonparametric_weight)
-            self.logger.record("eva/replay_transitions", self.adjuster.memory.num_complete)
-            self.logger.record("eva/value_buffer_entries", sum(map(len, self.adjuster.value_buffers)))
-            for name, count in self.adjuster.memory.index.metrics().items():
+            for name, count in self.adjuster.metrics().items():
                 self.logger.record(f"eva/{name}", count)
 
     def _excluded_save_params(self) -> list[str]:
@@ -267,7 +243,7 @@ class EVADQN(DQN):
         )
 
     def _player(self, num_environments: int) -> EphemeralValueAdjuster:
-        """Return an adjuster over the same memory with an empty value buffer, which is only to `adjust` and `plan`."""
+        """Return an adjuster over the same memory with an empty value buffer; call only `adjust` and `plan`."""
         head, memory = self._head, self.adjuster.memory
         return build_adjuster(self.eva, memory, head, None, head.out_features, num_environments)
 
@@ -280,7 +256,7 @@ class EVADQN(DQN):
                 "{}, {} and {}: build the model as the one that saved it.".format(*saved, *here)
             )
         memory.load_state_dict(state["memory"])
-        memory.discounts[memory.discounts > 0] = self.gamma  # this model's, as the learner has it
+        memory.discounts[memory.discounts > 0] = self.gamma  # the learner uses this model's gamma too
         saved_plans, plans = state["adjuster"], self.adjuster.state_dict()
         first, second = ([x["values"].shape for x in each["value_buffers"].values()] for each in (saved_plans, plans))
         if first != second:  # `eva` has changed: only the plans are lost

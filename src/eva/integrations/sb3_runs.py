@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from torch import Tensor, nn
 
 from eva.build import resolve_device
-from eva.config import Config, EnvironmentConfig
+from eva.config import Config, EnvironmentConfig, NetworkConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
-from eva.integrations.sb3 import DQN, EVADQN, BaseCallback, Logger
-from eva.integrations.sb3_network import policy_arguments
+from eva.integrations.sb3 import DQN, EVADQN, BaseCallback, BaseFeaturesExtractor, Logger
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.recorder import Recorder, open_run, recording
 from eva.schema import flatten
@@ -34,13 +35,9 @@ _METRICS = {  # name in metrics.jsonl: name in SB3's logger
 def train(config: Config, path: Path | str, stream: TextIO | None = None) -> None:
     """Train and record the run in the directory `path`, in the same files as `eva.runs.loop.train`.
 
-    Neither the network nor the memory is saved. A finished run is left unchanged; an unfinished run starts from
-    scratch (P117).
-
-    Args:
-        config: The configuration of the run; weight 0 trains SB3's own DQN, any other weight EVADQN.
-        path: The run directory.
-        stream: Where progress is printed; by default standard error.
+    Weight 0 trains SB3's own DQN, any other weight EVADQN. Neither the network nor the memory is saved. A finished run
+    is left unchanged; an unfinished run starts from scratch (P117). Progress is printed to `stream`, by default
+    standard error.
     """
     _check_supported(config)
     directory, stream, is_unfinished = open_run(config, path, stream)
@@ -81,6 +78,31 @@ def build_model(config: Config) -> DQN:
     )
     model.set_logger(Logger(None, []))  # SB3's default logger creates a temporary directory
     return model
+
+
+class Torso(BaseFeaturesExtractor):
+    """The convolutions and the embedding layer of `network`."""
+
+    def __init__(self, observation_space: spaces.Box, network: NetworkConfig) -> None:
+        super().__init__(observation_space, features_dim=network.embedding_size)
+        convolutions: list[nn.Module] = []
+        depth = observation_space.shape[0]
+        for channels, size, stride in zip(network.channels, network.filter_sizes, network.strides, strict=True):
+            convolutions += [nn.Conv2d(depth, channels, size, stride=stride), nn.ReLU()]
+            depth = channels
+        convolutions.append(nn.Flatten())
+        num_features = nn.Sequential(*convolutions)(torch.zeros(1, *observation_space.shape)).shape[1]
+        self.layers = nn.Sequential(*convolutions, nn.Linear(num_features, network.embedding_size), nn.ReLU())
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return the embedding."""
+        embedding: Tensor = self.layers(observations)
+        return embedding
+
+
+def policy_arguments(network: NetworkConfig) -> dict[str, Any]:
+    """Return `policy_kwargs` of CnnPolicy: the torso, then the layer that returns the values."""
+    return {"features_extractor_class": Torso, "features_extractor_kwargs": {"network": network}, "net_arch": []}
 
 
 class _RecorderCallback(BaseCallback):

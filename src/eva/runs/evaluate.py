@@ -121,4 +121,4 @@ def _play(
             if 0 < len(rows) < len(greedy):
                 player.adjuster.keep(rows)
             observations = np.concatenate(following) if following else observations
-    return [finished[i] for i in range(len(stages))], player.monitor.means.take().get("changed_share")
+    return [finished[i] for i in range(len(stages))], player.monitor.take().get("changed_share")
