@@ -23,7 +23,7 @@ from eva.presets import preset
 from eva.runs.record.display import Display
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
-from eva.runs.sweep import process, worker
+from eva.runs.sweep import executor, worker
 from eva.runs.sweep.executor import LocalExecutor
 from eva.runs.sweep.jobs import Job, Outcome, Play
 from eva.runs.sweep.worker import work
@@ -114,9 +114,9 @@ def test_crash_is_reported_in_one_line(
         raise ValueError("first line\nsecond line")
 
     job = Job(tmp_path / "run", tiny(steps=20), command=("eva", "experiment", "x"))
-    monkeypatch.setattr(process.subprocess, "Popen", lambda *_, **__: SimpleNamespace(stdin=io.BytesIO()))
+    monkeypatch.setattr(executor.subprocess, "Popen", lambda *_, **__: SimpleNamespace(stdin=io.BytesIO()))
     job.log.write_text("eva: output of an earlier process\n")
-    ended = process.WorkerProcess(job)
+    ended = executor.WorkerProcess(job)
     monkeypatch.setattr(worker, "work", crash)
     monkeypatch.setattr(worker, "_stop_with_parent", lambda: None)
     monkeypatch.setattr(sys, "argv", ["pytest"])
@@ -245,10 +245,10 @@ def test_worker_sees_gpus_only_if_allowed(tmp_path: Path, monkeypatch: pytest.Mo
         given.append(env)
         return SimpleNamespace(stdin=io.BytesIO())
 
-    monkeypatch.setattr(process.subprocess, "Popen", popen)
+    monkeypatch.setattr(executor.subprocess, "Popen", popen)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     for sees_gpus in (True, False):
-        process.WorkerProcess(Job(tmp_path / "run", tiny()), sees_gpus=sees_gpus)
+        executor.WorkerProcess(Job(tmp_path / "run", tiny()), sees_gpus=sees_gpus)
     assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ["3", ""]
     assert {env["OMP_NUM_THREADS"] for env in given} == {"1"}
 

@@ -224,7 +224,7 @@ def test_dashboard_shows_table_on_terminal_and_lines_elsewhere(monkeypatch: pyte
         (io.StringIO(), "title: 1 running, 0 waiting, 1 done, 1 failed, 150 of 300 transitions, 7 steps/s in all"),
     ):
         with dashboard.Dashboard("title", jobs, stream) as shown:
-            shown.mark_failed(jobs[2])
+            shown.failed.add(jobs[2].directory)
             shown.refresh()
         assert re.search(expected, stream.getvalue()), stream.getvalue()
 

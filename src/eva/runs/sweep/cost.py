@@ -15,7 +15,7 @@ from eva.runs.sweep.jobs import Job
 from eva.runs.sweep.progress import last_speed
 from eva.runs.sweep.resources import required_resources
 
-NUM_NODES = (1, 8, 64)
+_NUM_NODES = (1, 8, 64)
 _MEASURED = {(MAZE_ID, False): 807.0, (MAZE_ID, True): 687.0, (ATARI_ID, False): 416.0, (ATARI_ID, True): 389.0}
 """Transitions per second of one thread, without and with EVA (docs/performance.md)."""
 
@@ -25,12 +25,8 @@ def estimate_cost(
 ) -> str:
     """Return a table of the remaining time and the memory of a sweep, one row for each number of nodes.
 
-    Args:
-        jobs: All jobs. Finished ones cost nothing, started ones only the remaining transitions.
-        node_cores: Number of cores of each node.
-        node_memory_gb: Memory of each node, in GB.
-        steps_per_second: Speed of one run. By default the speed that runs of this sweep recorded, or else the speed
-            measured for docs/performance.md.
+    Finished jobs cost nothing, started ones only the remaining transitions. The speed of one run is by default the one
+    that runs of this sweep recorded, or else the one measured for docs/performance.md.
     """
     left = [job for job in jobs if not job.is_done_in(job.directory)]
     steps = [max(0, job.config.steps - read_status(job.directory).step) for job in left]
@@ -55,12 +51,11 @@ def estimate_cost(
         f"one node: {node_cores} cores, {node_memory_gb:g} GB",
         "",
     ]
-    rows = [_row(num_nodes, runs_per_node, seconds, gigabytes) for num_nodes in NUM_NODES]
+    rows = [_row(num_nodes, runs_per_node, seconds, gigabytes) for num_nodes in _NUM_NODES]
     return "\n".join([*lines, aligned(["nodes", "runs at a time", "time", "GB on each node"], rows)])
 
 
 def _row(num_nodes: int, runs_per_node: int, seconds: Sequence[float], gigabytes: float) -> list[str]:
-    """Return the table row for `num_nodes` nodes."""
     num_slots = min(len(seconds), num_nodes * runs_per_node)
     ends = [0.0] * num_slots
     for each in seconds:  # each run goes to the slot that is free first

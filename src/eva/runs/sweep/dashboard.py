@@ -21,18 +21,12 @@ _MAX_READING_SHARE = 0.05  # of the time: there may be a thousand run directorie
 
 
 class Dashboard:
-    """Shows the progress of many runs.
-
-    Args:
-        title: Title of the table.
-        jobs: The runs.
-        stream: Where to print; standard error by default.
-    """
+    """Shows the progress of many runs on `stream`, by default standard error."""
 
     def __init__(self, title: str, jobs: Sequence[Job], stream: TextIO | None = None) -> None:
         self._title = title
         self._runs = [TrackedRun.of(job) for job in jobs]
-        self._failed: set[Path] = set()
+        self.failed: set[Path] = set()  # directories of runs that count as failed
         self._console = Console(file=unfailing(stream or sys.stderr), highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0 if self._console.is_terminal else time.monotonic() + _SECONDS_BETWEEN_LINES
@@ -50,17 +44,13 @@ class Dashboard:
         now = time.monotonic()
         if now < self._next:
             return
-        columns = summary(read_progress(self._runs, self._failed))
+        columns = summary(read_progress(self._runs, self.failed))
         if self._console.is_terminal:
             self._next = now + max(1.0, (time.monotonic() - now) / _MAX_READING_SHARE)
             self._live.update(Text(f"{self._title}\n{as_table(columns)}"), refresh=True)
         else:
             self._next = now + _SECONDS_BETWEEN_LINES
             self.print(f"{self._title}: " + ", ".join(f"{cell} {head}" for head, cell in columns if cell != "-"))
-
-    def mark_failed(self, job: Job) -> None:
-        """Count a job as failed from now on."""
-        self._failed.add(job.directory)
 
     def print(self, sentence: str) -> None:
         """Print a line."""

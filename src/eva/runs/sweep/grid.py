@@ -29,17 +29,11 @@ _MAX_SEEDS = 1_000_000
 
 @dataclass(frozen=True)
 class Grid:
-    """The content of a grid file.
+    """The content of a grid file."""
 
-    Attributes:
-        name: Name of the file, without its suffix.
-        out: The folder of all run directories.
-        jobs: The jobs of the first seed, then of the second, and so on: an interrupted sweep is still comparable.
-    """
-
-    name: str
-    out: Path
-    jobs: tuple[Job, ...]
+    name: str  # of the file, without its suffix
+    out: Path  # the folder of all run directories
+    jobs: tuple[Job, ...]  # first those of the first seed, and so on: an interrupted sweep is still comparable
 
 
 def read_grid(path: Path) -> Grid:

@@ -21,21 +21,13 @@ EPSILON = 0.05  # exploration in single evaluation episodes (P28)
 
 @dataclass(frozen=True)
 class Play:
-    """Evaluation episodes that are played during training, with the network and memory at that step.
+    """Evaluation episodes that are played during training, with the network and memory at that step."""
 
-    Attributes:
-        steps: Number of training transitions after which they are played.
-        weights: Weights of Q_NP to compare; 0 is the network alone.
-        num_episodes: Episodes per weight.
-        seed: Seed of start states and exploration.
-        epsilon: Probability of a random action.
-    """
-
-    steps: int
-    weights: tuple[float, ...]
-    num_episodes: int
-    seed: int = 0
-    epsilon: float = EPSILON
+    steps: int  # training transitions after which they are played
+    weights: tuple[float, ...]  # weights of Q_NP to compare; 0 is the network alone
+    num_episodes: int  # per weight
+    seed: int = 0  # of start states and exploration
+    epsilon: float = EPSILON  # probability of a random action
 
     @property
     def file(self) -> str:
@@ -45,21 +37,13 @@ class Play:
 
 @dataclass(frozen=True)
 class Job:
-    """One run and its evaluation episodes.
-
-    Attributes:
-        directory: The run directory.
-        config: The config of the run.
-        plays: Evaluation episodes in ascending order of steps, the last at the end of training or earlier.
-        command: The command line to record in the run's provenance.
-        trainer: The module whose `train(config, directory)` trains the run.
-    """
+    """One run and its evaluation episodes."""
 
     directory: Path
     config: Config
-    plays: tuple[Play, ...] = ()
-    command: tuple[str, ...] = ()
-    trainer: str = "eva.runs.loop"
+    plays: tuple[Play, ...] = ()  # in ascending order of steps, the last at the end of training or earlier
+    command: tuple[str, ...] = ()  # to record in the run's provenance
+    trainer: str = "eva.runs.loop"  # the module whose `train(config, directory)` trains the run
 
     @property
     def log(self) -> Path:
@@ -93,16 +77,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
-
-    Attributes:
-        state: "stopped" means that it wrote a checkpoint on request; the same job continues from there.
-        error: The error in one line, if the job failed.
-    """
+    """How a job ended; "stopped" means that it wrote a checkpoint on request, from which the same job continues."""
 
     job: Job
     state: Literal["finished", "failed", "stopped"]
-    error: str | None = None
+    error: str | None = None  # in one line, if the job failed
 
     @property
     def sentence(self) -> str:
@@ -118,6 +97,5 @@ class Executor(Protocol):
     def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
         """Run all jobs and call `on_outcome`, in this process, when a job ends. The others continue if one fails.
 
-        Raises:
-            StoppedError: If this process received a stop signal, after all jobs have stopped.
+        After a stop signal to this process, raises StoppedError once all jobs have stopped.
         """

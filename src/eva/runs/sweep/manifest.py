@@ -19,19 +19,12 @@ _SUFFIX = ".sweep.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The runs of a sweep.
-
-    Attributes:
-        name: Name of the sweep.
-        folder: The folder of its run directories; the file contains paths relative to it.
-        runs: Its runs.
-        failed: The run directories of failed runs, each with its error in one line.
-    """
+    """The runs of a sweep."""
 
     name: str
-    folder: Path
+    folder: Path  # of the run directories; the file contains paths relative to it
     runs: tuple[TrackedRun, ...]
-    failed: dict[Path, str] = field(default_factory=dict)
+    failed: dict[Path, str] = field(default_factory=dict)  # the error of each failed run, by its directory
 
     def write(self) -> None:
         """Write NAME.sweep.json."""
@@ -54,7 +47,10 @@ class Manifest:
                 for run in content["runs"]
             )
             failed = {folder / directory: str(error) for directory, error in content["failed"].items()}
-            failed = {each: error for each, error in failed.items() if not _finished_since(each, path)}
+            written = path.stat().st_mtime
+            for status, each in [(read_status(each), each) for each in failed]:
+                if status.state == "finished" and status.written > written:
+                    del failed[each]
             return cls(str(content["name"]), folder, runs, failed)
         except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError, AttributeError):
             raise UserError(f"cannot read {path}: start the sweep again to rewrite it.") from None
@@ -62,40 +58,21 @@ class Manifest:
     def status(self) -> str:
         """Return a summary of all runs, and a table of those that are running or failed."""
         progress = read_progress(self.runs, self.failed)
-        rows = [
-            [
-                str(run.directory.relative_to(self.folder)),
-                each.state,
-                f"{each.step:,}",
-                f"{each.steps_per_second:,.0f}",
-                self.failed.get(run.directory, ""),
-            ]
-            for run, each in zip(self.runs, progress, strict=True)
-            if each.state in ("running", "failed")
-        ]
+        rows = []
+        for run, each in zip(self.runs, progress, strict=True):
+            if each.state in ("running", "failed"):
+                name, error = str(run.directory.relative_to(self.folder)), self.failed.get(run.directory, "")
+                rows.append([name, each.state, f"{each.step:,}", f"{each.steps_per_second:,.0f}", error])
         parts = [f"{self.name}: {len(self.runs)} runs", as_table(summary(progress))]
         if rows:
             parts.append(aligned(["run", "state", "transitions", "steps/s", "error"], rows))
         return "\n\n".join(parts)
 
 
-def _finished_since(directory: Path, manifest: Path) -> bool:
-    """Return whether a run was finished after the manifest was written."""
-    status = directory / "status.json"
-    return read_status(directory).state == "finished" and status.stat().st_mtime > manifest.stat().st_mtime
-
-
 def run_sweep(name: str, folder: Path, jobs: Sequence[Job], executor: Executor) -> str:
-    """Run the jobs that are not done, keep the manifest up to date, and return a closing sentence.
+    """Run those of all `jobs` that are not done, and keep the manifest in `folder` up to date.
 
-    Args:
-        name: Name of the sweep.
-        folder: The folder of its run directories.
-        jobs: All jobs, done or not.
-        executor: Runs the jobs.
-
-    Raises:
-        UserError: If a job failed.
+    Returns a closing sentence; raises UserError if a job failed.
     """
     with refusing_kindly(folder):
         folder.mkdir(parents=True, exist_ok=True)

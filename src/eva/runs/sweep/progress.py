@@ -20,17 +20,11 @@ _MAX_LINE_BYTES = 200  # of timing.jsonl
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run whose progress is read.
-
-    Attributes:
-        directory: The run directory.
-        steps: Transitions of the complete run.
-        plays: Result files of its evaluation episodes.
-    """
+    """A run whose progress is read."""
 
     directory: Path
-    steps: int
-    plays: tuple[str, ...] = ()
+    steps: int  # transitions of the complete run
+    plays: tuple[str, ...] = ()  # result files of its evaluation episodes
 
     @classmethod
     def of(cls, job: Job) -> TrackedRun:
@@ -39,22 +33,17 @@ class TrackedRun:
 
     def progress(self, has_failed: bool) -> Progress:
         """Read the run directory. A failed run stays failed even if the directory holds a finished run."""
-        status = read_status(self.directory)
+        status, speed = read_status(self.directory), 0.0
         step = min(status.step, self.steps)
         is_played = all((self.directory / name).exists() for name in self.plays)
+        state: Literal["running", "waiting", "done", "failed"] = "waiting"
         if has_failed:
-            return Progress("failed", step, self.steps, 0.0)
-        if status.state == "finished" and step == self.steps and is_played:
-            return Progress("done", step, self.steps, 0.0)
-        if status.state in ("running", "finished") and self._silent_seconds() < _MAX_SILENT_SECONDS:
-            return Progress("running", step, self.steps, last_speed(self.directory) or 0.0)
-        return Progress("waiting", step, self.steps, 0.0)
-
-    def _silent_seconds(self) -> float:
-        try:
-            return time.time() - (self.directory / "status.json").stat().st_mtime
-        except OSError:
-            return float("inf")
+            state = "failed"
+        elif status.state == "finished" and step == self.steps and is_played:
+            state = "done"
+        elif status.state in ("running", "finished") and time.time() - status.written < _MAX_SILENT_SECONDS:
+            state, speed = "running", last_speed(self.directory) or 0.0
+        return Progress(state, step, self.steps, speed)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,14 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from eva.errors import UserError, first_line
 from eva.runs.sweep.dashboard import Dashboard
-from eva.runs.sweep.executor import run_jobs
+from eva.runs.sweep.executor import run_in_process, run_jobs
 from eva.runs.sweep.jobs import Job, Outcome
-from eva.runs.sweep.process import run_in_process
 from eva.runs.sweep.resources import required_resources
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
@@ -34,39 +33,23 @@ _CONNECT_SECONDS = 10.0
 _MAX_LOSSES = 20  # of nodes and Ray workers, per job; they do not count as failures of the job
 
 
+@dataclass(frozen=True)
 class RayExecutor:
-    """Runs jobs on a Ray cluster whose nodes all have access to the run directories, under the same paths.
+    """Runs jobs on a Ray cluster whose nodes all have access to the run directories, under the same paths."""
 
-    Args:
-        title: Title of the progress display.
-        stream: Where progress is printed; standard error by default.
-        address: Address of the cluster. By default the cluster of this machine, or else a new local one.
-        num_retries: Maximum number of retries of a failed job.
-        gpu_share: Fraction of a GPU for each run with `run.device` cuda.
-    """
-
-    def __init__(
-        self,
-        title: str = "runs",
-        stream: TextIO | None = None,
-        *,
-        address: str | None = None,
-        num_retries: int = 0,
-        gpu_share: float = 1.0,
-    ) -> None:
-        self._title = title
-        self._stream = stream
-        self._address = address
-        self._num_retries = num_retries
-        self._gpu_share = gpu_share
+    title: str = "runs"
+    stream: TextIO | None = None  # for progress; standard error by default
+    address: str | None = None  # by default the cluster of this machine, or else a new local one
+    num_retries: int = 0
+    gpu_share: float = 1.0  # fraction of a GPU for each run with `run.device` cuda
 
     def execute(self, jobs: Sequence[Job], on_outcome: Callable[[Outcome], None]) -> list[Outcome]:
         """Run all jobs: see `eva.runs.sweep.jobs.Executor`."""
         try:
-            _connect(self._address)
+            _connect(self.address)
             self._check_placeable(jobs)
-            dashboard = Dashboard(self._title, jobs, self._stream)
-            return run_jobs(jobs, on_outcome, dashboard, self._num_retries, self._start)  # Ray queues all of them
+            dashboard = Dashboard(self.title, jobs, self.stream)
+            return run_jobs(jobs, on_outcome, dashboard, self.num_retries, self._start)  # Ray queues all of them
         finally:
             ray.shutdown()
 
@@ -74,7 +57,7 @@ class RayExecutor:
         """Raise a `UserError` for a job that no node can run: Ray would let it wait forever."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for job in jobs:
-            required = required_resources(job.config, self._gpu_share)
+            required = required_resources(job.config, self.gpu_share)
             amounts = {"CPU": required.num_cpus, "GPU": required.num_gpus, "memory": required.memory_bytes}
             if not any(all(node.get(name, 0) >= amount for name, amount in amounts.items()) for node in nodes):
                 raise UserError(
@@ -84,7 +67,7 @@ class RayExecutor:
                 )
 
     def _start(self, job: Job) -> _RayTask:
-        required = required_resources(job.config, self._gpu_share)
+        required = required_resources(job.config, self.gpu_share)
         remote = ray.remote(run_in_process).options(
             name=str(job.directory),
             num_cpus=required.num_cpus,
