@@ -1,4 +1,4 @@
-"""The checkpoint container: what is read is what was written, or it is refused, whatever happened to the files."""
+"""Checkpoint files: state round-trips, or loading raises a UserError, whatever happened to the files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def checkpoint(step: int = 12_000, frames: int = 0) -> Checkpoint:
 
 
 def same(one: Checkpoint | None, other: Checkpoint) -> bool:
-    """Whether two checkpoints are equal to the bit."""
+    """Return whether two checkpoints are equal byte for byte."""
     assert one is not None
     return (
         (one.step, one.identity, repr(one.plain)) == (other.step, other.identity, repr(other.plain))
@@ -62,7 +62,7 @@ def same(one: Checkpoint | None, other: Checkpoint) -> bool:
 
 
 def seal(directory: Path, manifest: dict[str, Any]) -> None:
-    """Write a manifest that no checksum tells from a genuine one, with the checksums of the files as they are."""
+    """Write a manifest with valid checksums of itself and of the files as they are now."""
     for name, entry in manifest["files"].items() if isinstance(manifest.get("files"), dict) else ():
         if isinstance(entry, dict) and (directory / name).is_file() and not (directory / name).is_symlink():
             content = (directory / name).read_bytes()
@@ -83,7 +83,7 @@ def manifest_of(directory: Path) -> dict[str, Any]:
 
 
 def refused(directory: Path, match: str = "is damaged") -> str:
-    """The one sentence that a checkpoint is refused with."""
+    """Load a checkpoint that must raise a UserError; returns its message, one sentence."""
     with pytest.raises(UserError, match=match) as caught:
         load(directory, IDENTITY)
     sentence = str(caught.value)
@@ -94,7 +94,7 @@ def refused(directory: Path, match: str = "is damaged") -> str:
 
 
 def complaint(action: Callable[[], Any]) -> str:
-    """What is said against an action, nothing if it succeeds; it raises nothing but UserError."""
+    """Return the message of an action's UserError, or an empty string; other errors propagate."""
     try:
         action()
     except UserError as error:
@@ -107,7 +107,7 @@ def saved(tmp_path: Path) -> Path:
     return CheckpointStore(tmp_path / "checkpoints").save(checkpoint())
 
 
-# What is written is read
+# Round trips
 
 
 plain_values = st.recursive(
@@ -128,7 +128,7 @@ names = st.from_regex(r"[a-z0-9][a-zA-Z0-9_./-]{0,9}", fullmatch=True)
     st.dictionaries(st.text(), plain_values, max_size=3),
     st.dictionaries(names, any_array, max_size=4),
 )
-def test_any_state_is_read_as_it_was_written(tmp_path_factory, step, identity, plain, arrays):
+def test_any_state_round_trips(tmp_path_factory, step, identity, plain, arrays):
     store = CheckpointStore(tmp_path_factory.mktemp("any"))
     written = Checkpoint(step, identity, plain, arrays)
     store.save(written)
@@ -142,7 +142,7 @@ def test_any_state_is_read_as_it_was_written(tmp_path_factory, step, identity, p
     [("uint8", (MIB + 1,)), ("uint8", (2 * MIB,)), ("bool", (2 * MIB + 1,)), ("float32", (1, 9, 300_000))]
     + [(dtype, (5, 450_000)) for dtype in DTYPES],
 )
-def test_arrays_of_several_chunks(tmp_path, dtype, shape):
+def test_arrays_of_several_chunks_round_trip(tmp_path, dtype, shape):
     array = (np.arange(np.prod(shape)) % 251).astype(dtype).reshape(shape)
     written = Checkpoint(1, {}, {}, {"large": array, "small": array.reshape(-1)[:7]})
     path = CheckpointStore(tmp_path).save(written)
@@ -151,13 +151,13 @@ def test_arrays_of_several_chunks(tmp_path, dtype, shape):
     assert all(mine.flags.writeable and mine.flags.c_contiguous for mine in read.arrays.values())
 
 
-def test_any_memory_order_is_read_in_c_order(tmp_path):
+def test_any_memory_order_round_trips(tmp_path):
     array = np.arange(600_000).reshape(1000, 600)
     written = Checkpoint(1, {}, {}, {"large": array.T, "small": array[:5, ::7].T})
     assert same(load(CheckpointStore(tmp_path).save(written), {}), written)
 
 
-def test_the_same_state_gives_the_same_bytes(tmp_path):
+def test_same_state_gives_same_bytes(tmp_path):
     one, other = (CheckpointStore(tmp_path / name).save(checkpoint()) for name in ("one", "other"))
     files = {path.name: path.read_bytes() for path in one.iterdir()}
     assert files == {path.name: path.read_bytes() for path in other.iterdir()}
@@ -199,16 +199,16 @@ def test_writing_and_reading_take_a_few_chunks_of_memory(tmp_path):
     ],
     ids=lambda bad: str(next(iter({**bad.identity, **bad.plain, **bad.arrays}), bad.step)),
 )
-def test_what_would_not_come_back_is_not_written(tmp_path, bad):
+def test_data_that_would_not_round_trip_is_not_written(tmp_path, bad):
     with pytest.raises(ValueError, match=r"plain|too many|no place|no size"):
         CheckpointStore(tmp_path).save(bad)
     assert list(tmp_path.iterdir()) == []
 
 
-# Which checkpoints there are
+# Which checkpoints are kept and loaded
 
 
-def test_the_newest_are_kept(tmp_path):
+def test_newest_checkpoints_are_kept(tmp_path):
     store = CheckpointStore(tmp_path, keep=2)
     for step in (1, 2, 30, 10**13):
         assert store.save(Checkpoint(step, {}, {}, {})).is_dir()
@@ -218,13 +218,13 @@ def test_the_newest_are_kept(tmp_path):
         CheckpointStore(tmp_path, keep=0)
 
 
-def test_there_may_be_none(tmp_path):
+def test_load_newest_returns_none_without_checkpoints(tmp_path):
     store = CheckpointStore(tmp_path / "none")
     assert store.load_newest({}).checkpoint is None
     store.clear()
 
 
-def test_the_same_step_is_replaced(tmp_path):
+def test_checkpoint_of_the_same_step_is_replaced(tmp_path):
     store = CheckpointStore(tmp_path, keep=1)
     for number in range(3):
         store.save(Checkpoint(7, {}, {"number": number}, {}))
@@ -232,16 +232,16 @@ def test_the_same_step_is_replaced(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000007"]
 
 
-def test_a_run_that_went_back_leaves_its_later_checkpoints(tmp_path):
+def test_saving_removes_checkpoints_of_later_steps(tmp_path):
     store = CheckpointStore(tmp_path, keep=2)
     for step in (10, 20, 15):
         store.save(Checkpoint(step, {}, {}, {}))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000000010", "step-000000000015"]
 
 
-def test_one_saved_apart_is_neither_loaded_nor_removed(tmp_path):
+def test_diverged_checkpoint_is_neither_loaded_nor_removed(tmp_path):
     store = CheckpointStore(tmp_path, keep=1)
-    apart = store.save_apart(checkpoint(500), "diverged")
+    apart = store.save_diverged(checkpoint(500))
     assert apart.name == "diverged-step-000000000500"
     assert store.load_newest(IDENTITY).checkpoint is None
     store.save(checkpoint(400))
@@ -252,7 +252,7 @@ def test_one_saved_apart_is_neither_loaded_nor_removed(tmp_path):
     assert same(load(apart, IDENTITY), checkpoint(500))
 
 
-def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path):
+def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path):
     store = CheckpointStore(tmp_path, keep=3)
     paths = [store.save(checkpoint(step)) for step in (1, 2, 3)]
     (paths[2] / "plain.json").write_bytes(b"{}")
@@ -269,7 +269,7 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path):
         store.load_newest(IDENTITY)
 
 
-def test_another_run_or_a_newer_format_is_not_passed_over(tmp_path):
+def test_another_run_or_a_newer_format_raises(tmp_path):
     store = CheckpointStore(tmp_path)
     store.save(checkpoint(1))
     newest = store.save(checkpoint(2))
@@ -330,7 +330,7 @@ for moment in range(1, 1000):
 
 
 @pytest.mark.parametrize(("step", "keep"), [(3, 2), (2, 1)])
-def test_a_crash_at_any_moment_leaves_a_good_checkpoint(tmp_path, step, keep):
+def test_crash_at_any_moment_leaves_a_good_checkpoint(tmp_path, step, keep):
     command = [sys.executable, "-W", "ignore", "-c", CRASHING, str(tmp_path), str(step), str(keep)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -350,7 +350,7 @@ def failing(function: Callable[..., Any], after: int, number: int) -> Callable[.
 
 @pytest.mark.parametrize("call", ["os.fsync", "pathlib.Path.open", "pathlib.Path.mkdir", "pathlib.Path.rename"])
 @pytest.mark.parametrize("step", [2, 3])
-def test_a_disk_that_is_full_is_reported_and_leaves_what_was_there(tmp_path, monkeypatch, call, step):
+def test_full_disk_is_reported_and_keeps_old_checkpoints(tmp_path, monkeypatch, call, step):
     store = CheckpointStore(tmp_path, keep=1)
     store.save(checkpoint(2, frames=200))
     module, name = call.rsplit(".", 1)
@@ -372,7 +372,7 @@ def test_a_disk_that_is_full_is_reported_and_leaves_what_was_there(tmp_path, mon
 
 
 @pytest.mark.parametrize("limit", [0, 100, 1000, 5000])
-def test_a_write_that_fails_leaves_what_was_there(tmp_path, limit):
+def test_failed_write_keeps_old_checkpoints(tmp_path, limit):
     store = CheckpointStore(tmp_path)
     store.save(checkpoint(1))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -386,11 +386,11 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, limit):
     assert same(store.load_newest(IDENTITY).checkpoint, checkpoint(1))
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+def test_unwritable_directory_raises(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         CheckpointStore(tmp_path / "file").save(checkpoint())
-    with pytest.raises(UserError, match="cannot read"):  # whatever was there, it is not for lack of checkpoints
+    with pytest.raises(UserError, match="cannot read"):  # not treated as a directory without checkpoints
         CheckpointStore(tmp_path / "file").load_newest({})
 
 
@@ -402,7 +402,7 @@ def files_of(directory: Path) -> dict[Path, bytes]:
 
 
 def borders(path: Path, content: bytes, manifest: dict[str, Any]) -> Iterator[int]:
-    """The places in a file where one part ends and the next begins."""
+    """Yield the offsets in a file where one part ends and the next begins."""
     yield from (0, 1, len(content) // 2, len(content) - 1)
     if path.suffix == ".safetensors":
         header = int.from_bytes(content[:8], "little")
@@ -414,7 +414,7 @@ def borders(path: Path, content: bytes, manifest: dict[str, Any]) -> Iterator[in
             yield from np.cumsum(entry["chunks"])[:-1].tolist()
 
 
-def test_a_file_cut_at_any_border_is_refused(saved):
+def test_truncated_files_raise(saved):
     manifest = manifest_of(saved)
     for path, content in files_of(saved).items():
         for place in borders(path, content, manifest):
@@ -428,7 +428,7 @@ def test_a_file_cut_at_any_border_is_refused(saved):
     assert same(load(saved, IDENTITY), checkpoint())
 
 
-def test_no_flipped_bit_goes_unnoticed(saved):
+def test_flipped_bits_raise(saved):
     rng = random.Random(0)
     files = files_of(saved)
     for number in range(500):
@@ -440,10 +440,10 @@ def test_no_flipped_bit_goes_unnoticed(saved):
         path.write_bytes(files[path])
 
 
-# Hostile files: every checksum is right
+# Hostile files with valid checksums
 
 
-def test_forged_bytes_raise_nothing_but_user_errors(saved):
+def test_forged_bytes_raise_only_user_errors(saved):
     rng = random.Random(1)
     manifest = manifest_of(saved)
     files = files_of(saved)
@@ -467,7 +467,7 @@ def test_forged_bytes_raise_nothing_but_user_errors(saved):
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value inside a JSON value."""
+    """Yield the path of keys to every value inside a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
         yield (*above, key)
@@ -475,7 +475,7 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def replaced(value: Any, place: tuple[Any, ...], by: Any) -> Any:
-    """A JSON value with another one at a place, with none there if that is `...`."""
+    """Return a JSON value with the value at a path replaced, or deleted if `by` is `...`."""
     forged = deepcopy(value)
     parent = forged
     for key in place[:-1]:
@@ -487,7 +487,7 @@ def replaced(value: Any, place: tuple[Any, ...], by: Any) -> Any:
     return forged
 
 
-def test_no_wrong_value_in_the_manifest_does_harm(saved):
+def test_forged_manifest_raises_or_loads_genuine_data(saved):
     manifest = manifest_of(saved)
     genuine = checkpoint()
     for place in places(manifest):
@@ -503,7 +503,7 @@ def test_no_wrong_value_in_the_manifest_does_harm(saved):
 
 
 @pytest.mark.parametrize("array", [False, True])
-def test_a_pickle_is_not_executed(saved, tmp_path, array):
+def test_pickle_is_not_executed(saved, tmp_path, array):
     crater = tmp_path / "crater"
     bomb = pickle.dumps(Bomb(crater))
     if array:
@@ -524,13 +524,13 @@ def test_a_pickle_is_not_executed(saved, tmp_path, array):
 
 
 def streamed(content: bytes) -> bytes:
-    """A frame that does not say how much it holds."""
+    """Return a frame without its uncompressed size."""
     compressor = zstandard.ZstdCompressor().compressobj()
     return compressor.compress(content) + compressor.flush()
 
 
 def lying(content: bytes) -> bytes:
-    """A frame that says it holds as much as a chunk and holds more."""
+    """Return a frame that declares the size of a chunk and holds more."""
     frame = zstandard.ZstdCompressor().compress(content)
     frame = frame[:6] + (2 * MIB).to_bytes(4, "little") + frame[10:]
     assert zstandard.frame_content_size(frame) == 2 * MIB
@@ -538,7 +538,7 @@ def lying(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [zstandard.ZstdCompressor().compress, streamed, lying])
-def test_a_frame_never_grows_beyond_its_share(saved, pack):
+def test_decompression_bomb_raises_before_memory_is_allocated(saved, pack):
     manifest = manifest_of(saved)
     entry = manifest["arrays"]["replay/frames"]
     path = saved / entry["file"]
@@ -554,7 +554,7 @@ def test_a_frame_never_grows_beyond_its_share(saved, pack):
         tracemalloc.stop()
 
 
-def test_a_claim_beyond_the_limit_is_refused_before_memory_is_taken(saved):
+def test_sizes_above_the_limit_raise_before_memory_is_allocated(saved):
     manifest = manifest_of(saved)
     rows = (65 << 30) // 2
     manifest["arrays"]["replay/frames"] |= {"shape": [rows, 2], "bytes": 2 * rows, "chunks": [1] * (rows // MIB)}
@@ -571,17 +571,18 @@ def test_a_claim_beyond_the_limit_is_refused_before_memory_is_taken(saved):
     refused(saved, r"plain.json .*it claims 1099511627776 bytes")
 
 
-def test_max_bytes_is_the_callers(tmp_path):
-    CheckpointStore(tmp_path).save(checkpoint())
-    store = CheckpointStore(tmp_path, max_bytes=3 * MIB)
+def test_checkpoint_above_the_limit_is_neither_loaded_nor_saved(tmp_path, monkeypatch):
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint())
+    monkeypatch.setattr("eva.runs.checkpoint.store.MAX_BYTES", 3 * MIB)
     with pytest.raises(UserError, match="more than 3145728"):
         store.load_newest(IDENTITY)
-    with pytest.raises(UserError, match=r"could not be read again, .* lower replay.replay_capacity"):
+    with pytest.raises(UserError, match=r"too large to be read again .* lower replay.replay_capacity"):
         store.save(checkpoint())
 
 
 @pytest.mark.parametrize("name", ["../outside.zst", "/etc/passwd", "..", ".", "", "a/b", ".hidden", "a\0b", "a\nb"])
-def test_a_name_that_leads_elsewhere_is_refused(saved, name):
+def test_file_names_outside_the_checkpoint_raise(saved, name):
     manifest = manifest_of(saved)
     entry = manifest["arrays"]["replay/frames"]
     (saved.parent / "outside.zst").write_bytes((saved / entry["file"]).read_bytes())
@@ -596,7 +597,7 @@ def test_a_name_that_leads_elsewhere_is_refused(saved, name):
 
 
 @pytest.mark.parametrize("make", [lambda path, there: path.symlink_to(there), lambda path, _: os.mkfifo(path)])
-def test_a_link_or_a_pipe_in_place_of_a_file_is_refused(saved, tmp_path, make):
+def test_links_pipes_and_directories_in_place_of_files_raise(saved, tmp_path, make):
     for path, content in files_of(saved).items():
         (tmp_path / "there").write_bytes(content)
         path.unlink()
@@ -610,7 +611,7 @@ def test_a_link_or_a_pipe_in_place_of_a_file_is_refused(saved, tmp_path, make):
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"[1]", b"NaN", b"{", b"1" * 5000, b""])
-def test_json_that_is_none_is_refused(saved, content):
+def test_invalid_json_raises(saved, content):
     manifest = manifest_of(saved)
     (saved / "plain.json").write_bytes(content)
     seal(saved, manifest)
@@ -620,7 +621,7 @@ def test_json_that_is_none_is_refused(saved, content):
     assert "manifest.json is damaged" in refused(saved)
 
 
-def test_a_format_that_never_was_is_refused(saved):
+def test_unknown_formats_raise(saved):
     for number in (0, -1, "1", None, True, 1.0):
         seal(saved, {**manifest_of(saved), "format": number})
         refused(saved, "is damaged")

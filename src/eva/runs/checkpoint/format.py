@@ -185,9 +185,7 @@ def delete(path: Path) -> None:
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """Open a regular file, not a link, pipe or device; yields the file and its size."""
-    descriptor = os.open(
-        path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    )  # O_NONBLOCK: opening a pipe would block forever
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # opening a pipe must not block
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -220,9 +218,8 @@ def read_checked(path: Path, entry: FileEntry, limit: int) -> bytes:
 
 def compressed(array: NDArray[Any]) -> Iterator[bytes]:
     """Yield the array in C order as zstd frames of CHUNK_BYTES uncompressed bytes each; the last may be shorter."""
-    compressor = zstandard.ZstdCompressor(
-        level=1 if array.dtype.kind == "f" else 3
-    )  # level 3 does not make floats smaller
+    level = 1 if array.dtype.kind == "f" else 3  # level 3 does not make floats smaller
+    compressor = zstandard.ZstdCompressor(level=level)
     memory = _memory(array)
     for start in range(0, len(memory), CHUNK_BYTES):
         yield compressor.compress(memory[start : start + CHUNK_BYTES])

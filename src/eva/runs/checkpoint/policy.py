@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +22,7 @@ _DIVERGENCE_FACTOR = 10.0  # a run has diverged if |Q| exceeds this many times r
 
 
 class Checkpointer:
-    """Save and resume a run.
-
-    Args:
-        training: The agent and environments to save and restore.
-        directory: The run directory; its records are cut back to the checkpoint on resume.
-    """
+    """Save and resume a run: agent, environments and the sizes of the records in its directory."""
 
     def __init__(self, training: Training, directory: RunDirectory) -> None:
         config = directory.config.run
@@ -41,13 +35,7 @@ class Checkpointer:
         self._saved_transitions = 0
 
     def start(self, provenance: Mapping[str, Any], report: Callable[[str], None], *, restart: bool = False) -> None:
-        """Resume from the newest good checkpoint, or begin the run if there is none.
-
-        Args:
-            provenance: Recorded in provenance.json.
-            report: Prints a message.
-            restart: Remove all checkpoints first.
-        """
+        """Resume from the newest good checkpoint, or begin the run if there is none or `restart` is true."""
         path = self._directory.path
         if restart:
             self._store.clear()
@@ -99,7 +87,7 @@ class Checkpointer:
             problem, remedy = "a parameter of the network is infinite or NaN", _CHECK_ENVIRONMENT
         else:
             return
-        path = self._write(partial(self._store.save_apart, reason="diverged"))
+        path = self._write(self._store.save_diverged)
         raise UserError(
             f"the run diverged at {agent.transitions:,} transitions: {problem}; lower learner.learning_rate, "
             f"{remedy}, or examine {path}."

@@ -28,7 +28,7 @@ from safetensors import numpy as safetensors
 
 from eva.errors import UserError
 from eva.files import READING, refusing_kindly
-from eva.runs.checkpoint import format as checkpoint_format
+from eva.runs.checkpoint import format as fmt
 from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, refusing_damage
 
 FORMAT = 1
@@ -65,19 +65,13 @@ class CheckpointStore:
     """The checkpoints of one run; only one process may save at a time.
 
     A crash at any moment of saving leaves the previous checkpoint or the new one complete.
-
-    Args:
-        directory: Parent directory of the checkpoints; created if needed.
-        keep: Number of checkpoints to keep.
-        max_bytes: Limit for the arrays of one checkpoint.
     """
 
-    def __init__(self, directory: Path, keep: int = 2, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, directory: Path, keep: int = 2) -> None:
         if keep < 1:
             raise ValueError("keep at least one checkpoint")
         self.directory = directory
         self._keep = keep
-        self._max_bytes = max_bytes
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Save a checkpoint; then remove all but the newest `keep`, and any of a later step."""
@@ -89,18 +83,20 @@ class CheckpointStore:
                 self._remove(other)
         return path
 
-    def save_apart(self, checkpoint: Checkpoint, reason: str) -> Path:
-        """Save a checkpoint as REASON-step-STEP, which is never loaded by `load_newest` and never removed."""
-        return self._save_as(f"{reason}-step-{checkpoint.step:012d}", checkpoint)
+    def save_diverged(self, checkpoint: Checkpoint) -> Path:
+        """Save a checkpoint as diverged-step-STEP, which is never loaded by `load_newest` and never removed."""
+        return self._save_as(f"diverged-step-{checkpoint.step:012d}", checkpoint)
 
     def load_newest(self, identity: Mapping[str, Any]) -> Loaded:
         """Load the newest good checkpoint; raises UserError if all are damaged."""
         damaged: list[DamagedError] = []
         for _, path in self._found():
-            outcome = self._attempt(path, identity)
-            if isinstance(outcome, Checkpoint):
-                return Loaded(outcome, tuple(f"{error.finding}: going back to {path}." for error in damaged))
-            damaged.append(outcome)
+            try:
+                checkpoint = load(path, identity)
+            except DamagedError as error:
+                damaged.append(error)
+                continue
+            return Loaded(checkpoint, tuple(f"{error.finding}: going back to {path}." for error in damaged))
         if damaged:
             raise UserError(
                 f"{damaged[0].finding} and no older checkpoint is good: pass --restart to start over, which discards "
@@ -109,17 +105,11 @@ class CheckpointStore:
         return Loaded(None, ())
 
     def clear(self) -> None:
-        """Remove all checkpoints except those of `save_apart`."""
+        """Remove all checkpoints except those of `save_diverged`."""
         with refusing_kindly(self.directory):
             self._remove_drafts()
             for _, path in self._found():
                 self._remove(path)
-
-    def _attempt(self, path: Path, identity: Mapping[str, Any]) -> Checkpoint | DamagedError:
-        try:
-            return load(path, identity, self._max_bytes)
-        except DamagedError as error:
-            return error
 
     def _found(self) -> list[tuple[int, Path]]:
         """Return step and path of all checkpoints, newest first, without reading them."""
@@ -133,10 +123,10 @@ class CheckpointStore:
         """Write to a draft directory and rename it once everything is on disk."""
         path, draft = self.directory / name, self.directory / f"{_DRAFT}{name}"
         size = sum(array.nbytes for array in checkpoint.arrays.values())
-        if size > self._max_bytes:
+        if size > MAX_BYTES:
             raise UserError(
-                f"a checkpoint of {size / 1e9:.1f} GB could not be read again, which is for up to "
-                f"{self._max_bytes / 1e9:.1f}: lower replay.replay_capacity."
+                f"a checkpoint of {size / 1e9:.1f} GB is too large to be read again (limit: {MAX_BYTES / 1e9:.1f} GB): "
+                "lower replay.replay_capacity."
             )
         with refusing_kindly(path):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -152,52 +142,50 @@ class CheckpointStore:
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
-            checkpoint_format.sync_directory(self.directory)
+            fmt.sync_directory(self.directory)
             self._remove(old)
         return path
 
     def _remove(self, path: Path) -> None:
         """Remove a checkpoint; it is renamed first, so that a crash leaves no partial checkpoint."""
         if os.path.lexists(path):
-            checkpoint_format.delete(path.rename(self.directory / f"{_DRAFT}{path.name}"))
+            fmt.delete(path.rename(self.directory / f"{_DRAFT}{path.name}"))
 
     def _remove_drafts(self) -> None:
         """Remove drafts of killed processes."""
         for path in self.directory.glob(f"{_DRAFT}*"):
-            checkpoint_format.delete(path)
+            fmt.delete(path)
 
 
-def load(path: Path, identity: Mapping[str, Any], max_bytes: int = MAX_BYTES) -> Checkpoint:
+def load(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     """Load the checkpoint in `path`; raises UserError if it is damaged, of a newer format or of another run.
 
-    Its arrays take at most `max_bytes` of memory, whatever the manifest claims.
+    Its arrays take at most `MAX_BYTES` of memory, whatever the manifest claims.
     """
     with refusing_damage(path / _MANIFEST):
         manifest = _read_manifest(path / _MANIFEST)
         _check_identity(path, manifest["identity"], identity)
         files = {name: FileEntry.parse(name, fields) for name, fields in parse_names(manifest["files"]).items()}
         entries = {name: ArrayEntry.parse(name, fields) for name, fields in parse_names(manifest["arrays"]).items()}
-        if (claimed := sum(entry.bytes for entry in entries.values())) > max_bytes:
-            raise ValueError(f"it claims {claimed} bytes of arrays, more than {max_bytes}")
-        step = checkpoint_format.parse_size(manifest["step"])
+        if (claimed := sum(entry.bytes for entry in entries.values())) > MAX_BYTES:
+            raise ValueError(f"it claims {claimed} bytes of arrays, more than {MAX_BYTES}")
+        step = fmt.parse_size(manifest["step"])
     with refusing_damage(path / _PLAIN):
-        plain = parse_names(
-            json.loads(checkpoint_format.read_checked(path / _PLAIN, files[_PLAIN], checkpoint_format.JSON_BYTES))
-        )
+        plain = parse_names(json.loads(fmt.read_checked(path / _PLAIN, files[_PLAIN], fmt.JSON_BYTES)))
     with refusing_damage(path / _SMALL):
         arrays = _read_small(path / _SMALL, files[_SMALL], entries)
     for name, entry in entries.items():
         with refusing_damage(path / entry.file):
             if entry.chunks is not None:
-                arrays[name] = checkpoint_format.read_compressed(path / entry.file, files[entry.file], entry)
+                arrays[name] = fmt.read_compressed(path / entry.file, files[entry.file], entry)
     return Checkpoint(step, manifest["identity"], plain, {name: arrays[name] for name in entries})
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest after verifying its checksum and format."""
-    with checkpoint_format.open_regular(path) as (file, size):
-        manifest = parse_names(checkpoint_format.unsealed(file.read(min(size, 2 * checkpoint_format.JSON_BYTES))))
-    if (number := checkpoint_format.parse_size(manifest["format"])) > FORMAT:
+    with fmt.open_regular(path) as (file, size):
+        manifest = parse_names(fmt.unsealed(file.read(min(size, 2 * fmt.JSON_BYTES))))
+    if (number := fmt.parse_size(manifest["format"])) > FORMAT:
         raise UserError(f"{path} was written by a newer eva (format {number}): upgrade eva.")
     if number != FORMAT:
         raise ValueError(f"there is no format {number}")
@@ -207,8 +195,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _read_small(path: Path, file: FileEntry, entries: Mapping[str, ArrayEntry]) -> dict[str, NDArray[Any]]:
     """Return the arrays of arrays.safetensors: those without chunks."""
     small = {name: entry for name, entry in entries.items() if entry.chunks is None}
-    limit = sum(entry.bytes for entry in small.values()) + checkpoint_format.JSON_BYTES
-    found = safetensors.load(checkpoint_format.read_checked(path, file, limit))
+    limit = sum(entry.bytes for entry in small.values()) + fmt.JSON_BYTES
+    found = safetensors.load(fmt.read_checked(path, file, limit))
     for name, entry in small.items():
         if (found[name].dtype.name, list(found[name].shape)) != (entry.dtype, entry.shape):
             raise ValueError(f"{name!r} has another type or shape than the manifest says")
@@ -231,25 +219,23 @@ def _write(directory: Path, checkpoint: Checkpoint) -> None:
     entries: dict[str, ArrayEntry] = {}
     small: dict[str, NDArray[Any]] = {}
     for number, (name, given) in enumerate(checkpoint.arrays.items()):
-        if not _ARRAY_NAME.fullmatch(name) or given.dtype not in checkpoint_format.DTYPES.values():
+        if not _ARRAY_NAME.fullmatch(name) or given.dtype not in fmt.DTYPES.values():
             raise ValueError(f"an array {name!r} of {given.dtype} has no place in a checkpoint")
         array, file, sizes = np.asarray(given, order="C"), _SMALL, None
         if array.nbytes > _LARGE_BYTES:
             file = f"array-{number:03d}.zst"
-            files[file], sizes = checkpoint_format.write_pieces(directory / file, checkpoint_format.compressed(array))
+            files[file], sizes = fmt.write_pieces(directory / file, fmt.compressed(array))
         else:
             small[name] = array
         entries[name] = ArrayEntry(array.dtype.name, list(array.shape), array.nbytes, file, sizes)
-    files[_SMALL], _ = checkpoint_format.write_pieces(directory / _SMALL, [safetensors.save(small)])
-    files[_PLAIN], _ = checkpoint_format.write_pieces(
-        directory / _PLAIN, [checkpoint_format.plain_json(checkpoint.plain)]
-    )
+    files[_SMALL], _ = fmt.write_pieces(directory / _SMALL, [safetensors.save(small)])
+    files[_PLAIN], _ = fmt.write_pieces(directory / _PLAIN, [fmt.plain_json(checkpoint.plain)])
     manifest = {
         "format": FORMAT,
-        "step": checkpoint_format.parse_size(checkpoint.step),
+        "step": fmt.parse_size(checkpoint.step),
         "identity": checkpoint.identity,
         "files": {name: asdict(file) for name, file in files.items()},
         "arrays": {name: asdict(entry) for name, entry in entries.items()},
     }
-    checkpoint_format.write_pieces(directory / _MANIFEST, [checkpoint_format.sealed(manifest)])
-    checkpoint_format.sync_directory(directory)
+    fmt.write_pieces(directory / _MANIFEST, [fmt.sealed(manifest)])
+    fmt.sync_directory(directory)
