@@ -24,8 +24,9 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     Nothing in the files is executed. Random generators and optimiser are new: to continue training, use `train`.
     """
     path = Path(path)
-    config = load_config(path)
-    _check_finished(path)
+    config = _load_config(path)
+    if (state := read_status(path).state) != "finished":  # policy and memory, if any, are those of an earlier finish
+        raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")
     spec = environment_spec(config)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
     policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
@@ -41,24 +42,15 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     return config, agent
 
 
-def load_config(path: Path) -> Config:
-    """Return the configuration of a run directory."""
+def _load_config(path: Path) -> Config:
     try:
         return read_config(path / "config.json")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
 
 
-def _check_finished(path: Path) -> None:
-    """Raise UserError for a run in progress: its policy and memory, if any, are those of an earlier finish."""
-    state = read_status(path).state
-    if state != "finished":
-        raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")
-
-
 def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"cannot read {path} ({reason}): {_REMEDY}.") from None
+        raise UserError(f"cannot read {path} ({' '.join(str(error).split())}): {_REMEDY}.") from None

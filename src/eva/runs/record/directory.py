@@ -34,13 +34,9 @@ _LEARNED = ("policy.safetensors", "memory.safetensors")
 
 
 class RunDirectory:
-    """The directory of one run.
+    """The directory of one run; raises UserError if it holds another run than that of the resolved `config`.
 
-    Entering it locks the directory for this process; `begin` or `resume` opens the files.
-
-    Args:
-        path: The run directory; created when entered.
-        config: The resolved configuration. UserError if the directory holds another run.
+    Entering it creates the directory and locks it for this process; `begin` or `resume` opens the files.
     """
 
     def __init__(self, path: Path, config: Config) -> None:
@@ -85,9 +81,7 @@ class RunDirectory:
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
         """Write the first files of a new run and remove those of an earlier one."""
-        write_whole(
-            self.path / "config.json", self.config.to_json().encode()
-        )  # first: it marks the directory as this run's
+        self._write_config()  # first: it marks the directory as this run's
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with refusing_kindly(self.path):
@@ -100,7 +94,7 @@ class RunDirectory:
             self._files["episodes.csv"].flush()
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
-        """Truncate the records to the size they had at a checkpoint, and add to provenance.json who resumed."""
+        """Truncate the records to the size they had at a checkpoint, and add to provenance.json what resumed it."""
         paths = {self.path / name: size for name, size in state["sizes"].items()}
         for path, size in paths.items():  # check all before truncating any
             with refusing_kindly(path, ("read", "restore it or start over with --restart")):
@@ -115,7 +109,7 @@ class RunDirectory:
         self._write_json("provenance.json", {**origin, "continued": continued})
         self.seconds = state["seconds"]
         self._write_status("running", state["step"])
-        write_whole(self.path / "config.json", self.config.to_json().encode())
+        self._write_config()
         self._open("a", state["step"])
 
     def get_state(self) -> State:
@@ -139,7 +133,8 @@ class RunDirectory:
         if undeclared := set(metrics) - set(METRICS):
             raise ValueError(f"undeclared metrics: {sorted(undeclared)}")
         step = metrics["step"]
-        line = {name: _finite_or_none(metrics.get(name)) for name in METRICS}  # JSON has no NaN
+        finite = {name: value for name, value in metrics.items() if value is not None and math.isfinite(value)}
+        line = {name: finite.get(name) for name in METRICS}  # JSON has no NaN
         timing = {"step": step, "seconds": round(seconds, 3), "steps_per_second": round(steps_per_second, 1)}
         self.seconds = seconds
         with refusing_kindly(self.path):
@@ -149,9 +144,8 @@ class RunDirectory:
                 file.flush()
         self._write_status("running", step)
         if self._tensorboard is not None:
-            scalars = {
-                name: value for name, value in {**line, **timing}.items() if value is not None and name != "step"
-            }
+            scalars = {**finite, **timing}
+            del scalars["step"]
             with refusing_kindly(self.path):
                 self._tensorboard.add(scalars, step)
 
@@ -176,13 +170,7 @@ class RunDirectory:
         _save_arrays(self.path / "memory.safetensors", memory)
 
     def finish(self, step: int, largest_abs_q: float | None = None, excess: str | None = None) -> None:
-        """Mark the run as finished.
-
-        Args:
-            step: Transitions so far.
-            largest_abs_q: Largest absolute value of Q_theta in the states acted in.
-            excess: Which value exceeded the sensible range, if any did.
-        """
+        """Mark the run as finished; `excess` is a message if |Q| has exceeded the range that rewards allow."""
         more = {"largest_abs_q": largest_abs_q, "diverged": excess}
         self._write_status("finished", step, **{name: value for name, value in more.items() if value is not None})
 
@@ -194,7 +182,10 @@ class RunDirectory:
         """Open the records to continue after `step`."""
         with refusing_kindly(self.path):
             self._files = {name: (self.path / name).open(mode) for name in self._growing}
-            self._tensorboard = _tensorboard_writer(self.path / "tensorboard", step)
+            with suppress(ImportError):  # the extra `tb` is not installed
+                from eva.runs.record.tensorboard import ScalarWriter
+
+                self._tensorboard = ScalarWriter(self.path / "tensorboard", step + 1 if step else 0)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return the content of a file, or {} if it is missing or damaged."""
@@ -203,6 +194,9 @@ class RunDirectory:
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
+
+    def _write_config(self) -> None:
+        write_whole(self.path / "config.json", self.config.to_json().encode())
 
     def _write_status(self, state: str, step: float | None = None, **more: str | float) -> None:
         if step is None:
@@ -224,10 +218,6 @@ def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
             if code is None:
                 raise
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
-
-
-def _finite_or_none(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def default_directory(config: Config, base: Config) -> Path:
@@ -256,7 +246,6 @@ def _check_free(path: Path, config: Config) -> None:
     with refusing_kindly(path, READING):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: choose a directory.")
-    with refusing_kindly(path, READING):
         names = [entry.name for entry in path.iterdir()] if path.exists() else []
         if all(name == ".lock" or DRAFT.fullmatch(name) for name in names):
             return
@@ -270,18 +259,7 @@ def _check_free(path: Path, config: Config) -> None:
         raise UserError(
             f"cannot read {path / 'config.json'} ({reason}): restore it or choose another directory."
         ) from None
-    differing = [name for name in here if here[name] != there[name] and name not in NOT_IDENTITY]
-    if differing:
-        name = differing[0]
-        raise UserError(
-            f"{path} holds another run ({name} is {there[name]} there, {here[name]} here): choose another directory."
-        )
-
-
-def _tensorboard_writer(path: Path, step: int) -> Any:
-    """Return a TensorBoard writer for the steps after `step`, or None if the extra `tb` is not installed."""
-    try:
-        from eva.runs.record.tensorboard import ScalarWriter
-    except ImportError:
-        return None
-    return ScalarWriter(path, step + 1 if step else 0)
+    for name in here:
+        if here[name] != there[name] and name not in NOT_IDENTITY:
+            differing = f"{name} is {there[name]} there, {here[name]} here"
+            raise UserError(f"{path} holds another run ({differing}): choose another directory.")

@@ -15,17 +15,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display:
-    """Show a run's progress.
-
-    Args:
-        title: Name of the run.
-        steps: Total number of transitions.
-        stream: Output; a terminal gets a progress bar.
-    """
+    """Show the progress of a run of `steps` transitions; a terminal gets a progress bar."""
 
     def __init__(self, title: str, steps: int, stream: TextIO) -> None:
-        console = Console(file=stream, highlight=False, soft_wrap=True)
-        self._console = console
+        self._console = Console(file=stream, highlight=False, soft_wrap=True)
         self._title = title
         self._steps = steps
         self._last_line = time.monotonic()
@@ -36,8 +29,8 @@ class Display:
             TextColumn("{task.completed:,}/{task.total:,}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[summary]}"),
-            console=console,
-            disable=not console.is_terminal,
+            console=self._console,
+            disable=not self._console.is_terminal,
         )
         self._task = self._bar.add_task(title, total=steps, summary="")
 
@@ -73,13 +66,6 @@ class Display:
 
 def summarise(metrics: Mapping[str, float | None], steps_per_second: float) -> str:
     """Return one line: speed, recent return, epsilon, share of greedy actions that EVA changed."""
-    parts = [f"{steps_per_second:.0f} steps/s"]
-    for name, form in (
-        ("episode_return", "return {:.2f}"),
-        ("epsilon", "epsilon {:.2f}"),
-        ("changed_share", "EVA changed {:.0%}"),
-    ):
-        value = metrics.get(name)
-        if value is not None:
-            parts.append(form.format(value))
-    return "  ".join(parts)
+    forms = {"episode_return": "return {:.2f}", "epsilon": "epsilon {:.2f}", "changed_share": "EVA changed {:.0%}"}
+    known = [form.format(metrics[name]) for name, form in forms.items() if metrics.get(name) is not None]
+    return "  ".join([f"{steps_per_second:.0f} steps/s", *known])

@@ -21,15 +21,13 @@ def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]
     """Return the content of provenance.json."""
     is_tracked = _git("ls-files", "__init__.py")  # false in a virtual environment inside another repository
     commit = _git("rev-parse", "HEAD") if is_tracked else None
-    dirty = (
-        bool(_git("status", "--porcelain", ".")) if commit else None
-    )  # of the package only: new results do not count
+    dirty = bool(_git("status", "--porcelain", ".")) if commit else None  # of the package: new results do not count
+    versions = {"eva": eva.__version__, "python": platform.python_version()}
     return {
         "commit": commit,
         "dirty": dirty,
         "argv": list(argv),
-        "versions": {"eva": eva.__version__, "python": platform.python_version()}
-        | {package: _version(package) for package in _PACKAGES},
+        "versions": versions | {package: _version(package) for package in _PACKAGES},
         "threads": threads,
         "device": device,
         "machine": {

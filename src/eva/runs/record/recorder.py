@@ -31,9 +31,8 @@ def open_run(
 ) -> tuple[RunDirectory, TextIO, bool]:
     """Check that `path` can hold the run. Nothing is written yet.
 
-    Returns:
-        The run directory, with the resolved configuration; the stream for progress messages; and whether there is
-        anything to train. If not, a message has been printed.
+    Returns the run directory with the resolved configuration, the stream for progress messages, and whether there is
+    anything to train. If not, a message has been printed.
     """
     path, stream = Path(path), unfailing(stream or sys.stderr)
     directory = RunDirectory(path, with_threads(resolve(config), path))
@@ -94,8 +93,7 @@ class Recorder:
 def recording(directory: RunDirectory, device: torch.device, stream: TextIO) -> Iterator[Recorder]:
     """Lock the run directory, show progress, and watch for Ctrl-C and SIGTERM.
 
-    Raises:
-        StoppedError: At the end, if a signal arrived that did not stop the run earlier.
+    Raises StoppedError at the end if a signal arrived that did not stop the run earlier.
     """
     config, command = directory.config, [Path(sys.argv[0]).name, *sys.argv[1:]]
     origin = provenance(command, config.run.threads, name_of(device))

@@ -12,12 +12,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 
 class ScalarWriter:
-    """One event file of a run.
-
-    Args:
-        directory: Created if needed.
-        step: First step of this file; TensorBoard hides later steps of earlier files.
-    """
+    """One event file of a run, from `step` on; TensorBoard hides later steps of earlier files."""
 
     def __init__(self, directory: Path, step: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)

@@ -77,8 +77,7 @@ class RayExecutor:
             scheduling_strategy="SPREAD",
         )
         here = Path.cwd()
-        absolute = replace(job, directory=here / job.directory)
-        return _RayTask(job, remote.remote(absolute, here, required.num_gpus > 0))
+        return _RayTask(job, remote.remote(replace(job, directory=here / job.directory), here, required.num_gpus > 0))
 
 
 class _RayTask:
