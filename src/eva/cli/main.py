@@ -54,10 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(end="", flush=True)  # raises here if the output cannot be written
         return 0
     except UserError as error:
-        return _user_error(f"{error}")
+        return _report(f"{error}")
     except StoppedError as stopped:
-        _print_error(f"{stopped}; the same command goes on from here.")
-        return stopped.exit_code
+        return _report(f"{stopped}; the same command goes on from here.", stopped.exit_code)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has closed it
@@ -66,11 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in USER_ERRNOS:
             raise
         path = error.filename or "the output"
-        return _user_error(f"cannot use {path} ({error.strerror}): choose another path or free disk space.")
+        return _report(f"cannot use {path} ({error.strerror}): choose another path or free disk space.")
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not re.search("can't allocate memory|out of memory", str(error)):
             raise
-        return _user_error("there is not enough memory: lower the sizes in the configuration.")
+        return _report("there is not enough memory: lower the sizes in the configuration.")
     finally:
         let_go(sys.stdout)
         let_go(sys.stderr)
@@ -88,10 +87,6 @@ def _dispatch(words: Sequence[str]) -> None:
         importlib.import_module(f"eva.cli.{command}").main(arguments)
 
 
-def _user_error(sentence: str) -> int:
-    _print_error(sentence)
-    return 2
-
-
-def _print_error(sentence: str) -> None:
+def _report(sentence: str, exit_code: int = 2) -> int:
     print(f"eva: {sentence}", file=unfailing(sys.stderr))
+    return exit_code

@@ -19,10 +19,7 @@ T = TypeVar("T")
 def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
     """Return the options of a command; raise UserError if one is unknown, of the wrong type or out of range.
 
-    Args:
-        kind: Dataclass with one field for each option.
-        arguments: The words after the command.
-        default: Values of the options that are not given; by default those of `kind`.
+    `kind` is a dataclass with one field for each option. Options that are not given take the values of `default`.
     """
     command = f"eva {kind.__name__.lower()}"
     defaults: dict[str, Any] = {} if default is None else {"default": default}
