@@ -78,7 +78,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"eva {eva.__version__}\n"
 
 
-def test_a_preset_and_a_config_file_together_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_preset_with_config_file_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     Path("config.json").write_text(Config().to_json())
     assert "give one of them" in refused(["train", "smoke", "--config", "config.json"], capsys)
 
@@ -95,7 +95,7 @@ def test_flags_are_checked_together_with_the_start_configuration(monkeypatch: py
     assert trained == [(8, 8, 8)]
 
 
-def test_a_diverging_run_stops_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverged_run_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--learner.learning-rate", "1e30", "--run.metrics-period-transitions", "1000", "--out", "run"]
     assert main(["train", "smoke", *flags]) == 2
     assert "the run diverged at" in capsys.readouterr().err
@@ -113,7 +113,7 @@ def test_modules_in_the_working_directory_are_found(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_finished_run_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_run_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, "--out", "run"]) == 0
     before = {path: path.stat().st_mtime_ns for path in Path("run").iterdir()}
     assert main([*TINY, "--out", "run"]) == 0
@@ -145,7 +145,7 @@ def test_changed_settings_hash_into_the_directory_name() -> None:
 
 
 @pytest.mark.parametrize("flags", [["--eva.trace", "n-step"], ["--run.threads", "0"]])
-def test_the_config_file_of_a_run_finds_its_directory(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_file_of_a_run_finds_its_directory(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TINY, *flags]) == 0
     (config,) = Path("runs").glob("smoke-*/weight-0.4/seed-0/config.json")
     capsys.readouterr()
@@ -155,7 +155,7 @@ def test_the_config_file_of_a_run_finds_its_directory(flags: list[str], capsys: 
 
 
 @pytest.mark.parametrize("flag", ["--env", "--environment.id"])
-def test_train_any_gymnasium_environment(flag: str) -> None:
+def test_train_accepts_any_gymnasium_environment(flag: str) -> None:
     flags = ["--steps", "300", "--learner.learning-starts-transitions", "100", "--environment.num-environments", "2"]
     assert main(["train", flag, "CartPole-v1", *flags]) == 0
     (run,) = Path("runs").glob("CartPole-v1-*/weight-0.4/seed-0")
@@ -209,12 +209,12 @@ def test_cuda_without_a_gpu_is_rejected(capsys: pytest.CaptureFixture[str], monk
     assert "choose --device cpu or auto" in refused([*TINY, "--device", "cuda"], capsys)
 
 
-def test_a_map_without_free_cells_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_map_without_free_cells_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     Path("walls.txt").write_text("###\n###\n")
     assert "at least one free cell" in refused([*TINY, "--maze.layout", "walls.txt"], capsys)
 
 
-def test_the_map_is_saved_with_the_run() -> None:
+def test_map_is_saved_with_the_run() -> None:
     Path("room.txt").write_text("....\n.#..\n....\n")
     assert main([*TINY, "--maze.layout", "room.txt", "--out", "run"]) == 0
     Path("room.txt").unlink()
@@ -233,7 +233,7 @@ def test_directories_with_other_content_are_rejected(capsys: pytest.CaptureFixtu
     assert "cat.jpg is a file" in refused([*TINY, "--out", "photos/cat.jpg"], capsys)
 
 
-def test_a_run_directory_is_locked_while_a_process_trains_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_directory_is_locked_during_training(capsys: pytest.CaptureFixture[str]) -> None:
     hold = "f = open('run/.lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); time.sleep(60)"
     code = f"import fcntl, time; {hold}"
     Path("run").mkdir()
@@ -261,7 +261,7 @@ def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Path("run/tensorboard").exists()
 
 
-def test_presets_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["presets"]) == 0
     listed = capsys.readouterr().out
     assert all(
@@ -301,7 +301,7 @@ def test_help_and_presets_cite_no_ledger_numbers(capsys: pytest.CaptureFixture[s
         (["train", "--preset", "smoke"], "there is no option --preset"),
     ],
 )
-def test_bad_arguments_of_other_commands(
+def test_bad_arguments_of_other_commands_are_one_sentence(
     arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert expected in refused(arguments, capsys)

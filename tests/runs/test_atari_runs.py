@@ -51,7 +51,7 @@ SMALL = changed(
     run={"device": "cpu", "threads": 1, "metrics_period_transitions": 20, "checkpoint_period_transitions": 20},
     steps=80,
 )
-"""The Atari preset, smaller: all begins within a hundred transitions."""
+"""The Atari preset, smaller: learning and planning start within a hundred transitions."""
 
 
 pytestmark = pytest.mark.usefixtures("_in_empty_directory")
@@ -59,7 +59,7 @@ pytestmark = pytest.mark.usefixtures("_in_empty_directory")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, Path]]:
-    """What the command line asks to be trained; nothing is."""
+    """Configurations and paths that the command line would train; nothing is trained."""
     calls: list[tuple[Config, Path]] = []
     monkeypatch.setattr(eva.runs.loop, "train", lambda config, path, **_: calls.append((config, path)))
     return calls
@@ -117,7 +117,7 @@ def test_the_preset_is_the_papers_table() -> None:
     assert preset("atari") == for_environment(ATARI_ID)
 
 
-def test_the_small_preset_differs_where_it_says() -> None:
+def test_small_preset_differs_only_in_documented_fields() -> None:
     large, small = (dict(flatten(preset(name))) for name in ("atari", "atari-small"))
     assert {name: small[name] for name in small if small[name] != large[name]} == {
         "name": "atari-small",
@@ -129,7 +129,7 @@ def test_the_small_preset_differs_where_it_says() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_weight_of_any_preset_can_be_annealed(name: str, asked: list[tuple[Config, Path]]) -> None:
+def test_weight_of_any_preset_can_be_annealed(name: str, asked: list[tuple[Config, Path]]) -> None:
     assert main(["train", name, "--eva.anneal-start-transitions", "5000"]) == 0
     ((config, _),) = asked
     schedule = weight_schedule(config.eva)
@@ -159,7 +159,7 @@ def test_runs_are_named_after_their_game(
     assert config.name.endswith(f"-{config.atari.game}")
 
 
-def test_a_file_keeps_its_name_unless_another_game_is_asked_for(asked: list[tuple[Config, Path]]) -> None:
+def test_config_file_keeps_its_name_unless_game_is_given(asked: list[tuple[Config, Path]]) -> None:
     Path("mine.json").write_text(replace(preset("atari"), name="mine").to_json())
     Path("pong.json").write_text(for_game(preset("atari"), "pong").to_json())
     for arguments in (["mine.json"], ["pong.json", "--game", "pong"], ["pong.json", "--game", "hero"]):
@@ -179,12 +179,12 @@ def test_a_file_keeps_its_name_unless_another_game_is_asked_for(asked: list[tupl
         (["atari", "--atari.repeat-action-probability", "2"], "must be a number between 0 and 1"),
     ],
 )
-def test_bad_games_are_one_sentence(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_games_are_rejected(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert sentence in refused(["train", *arguments], capsys)
 
 
 @pytest.mark.parametrize("missing", ["ale_py", "cv2"])
-def test_without_the_extra_a_sentence_says_what_to_install(
+def test_missing_extra_names_what_to_install(
     missing: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
@@ -198,7 +198,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(
 
 @pytest.mark.parametrize("clip_rewards", [True, False])
 def test_rewards_are_clipped_for_learning_alone(clip_rewards: bool) -> None:
-    """P65, P25: learner and planner see clipped rewards, the records the score."""
+    """Learner and planner see clipped rewards, the records the score (P65, P25)."""
     config = tiny(3, learner={"clip_rewards": clip_rewards})
     agent, environment = scripted(config)
     episodes = EpisodeTracker(3)
@@ -217,7 +217,7 @@ def test_rewards_are_clipped_for_learning_alone(clip_rewards: bool) -> None:
 
 
 def test_clipped_rewards_bound_the_values(tmp_path: Path) -> None:
-    """Where the score has no bound, |Q| has one all the same: ten times 1 / (1 - 0.99)."""
+    """|Q| is limited to ten times 1 / (1 - 0.99) although the score is unbounded."""
     for number, (config, complains) in enumerate(
         [(SMALL, True), (changed(SMALL, learner={"clip_rewards": False}), False)]
     ):
@@ -261,14 +261,14 @@ def test_runs_are_recorded_evaluated_and_reported(capsys: pytest.CaptureFixture[
     assert "atari-boxing" in Path(page).read_text()
 
 
-def test_the_maze_has_no_human_score() -> None:
+def test_maze_has_no_human_score() -> None:
     trained(tiny(steps=100), Path("run"))
     lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
     assert {line["human_normalised_score"] for line in lines} == {None}
 
 
-def test_a_broken_run_ends_with_the_bytes_of_a_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resumed from a checkpoint within running episodes."""
+def test_interrupted_run_ends_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run resumes from a checkpoint within running episodes."""
     trained(SMALL, tmp_path / "whole")
     act = EVAAgent.act
 
@@ -291,7 +291,7 @@ def test_a_broken_run_ends_with_the_bytes_of_a_whole_one(tmp_path: Path, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("prioritised", "threads"), [(True, 1), (False, 2)])
-def test_killed_runs_end_the_same(prioritised: bool, threads: int, tmp_path: Path) -> None:
+def test_killed_runs_end_with_the_same_bytes(prioritised: bool, threads: int, tmp_path: Path) -> None:
     """Real processes, killed three times anywhere and twice while a checkpoint is written; two threads read ahead."""
     config = changed(
         for_game(SMALL, "pong"),
@@ -316,7 +316,7 @@ def test_killed_runs_end_the_same(prioritised: bool, threads: int, tmp_path: Pat
     assert last["value_buffer_entries"] == 48
 
 
-def test_all_cores_are_those_where_the_run_began(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_run_keeps_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     config, threads = tiny(steps=60, run={"threads": 0}), []
 
     def cores(num: int) -> None:
@@ -333,7 +333,7 @@ def test_all_cores_are_those_where_the_run_began(monkeypatch: pytest.MonkeyPatch
     assert threads == [3, 3, 5]
 
 
-def test_provenance_tells_the_emulators_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_records_the_emulator_version(monkeypatch: pytest.MonkeyPatch) -> None:
     from eva.runs.record.provenance import provenance
 
     versions = provenance([], 1, "cpu")["versions"]

@@ -1,4 +1,4 @@
-"""One seed, one run: to the byte."""
+"""Runs with the same seed are equal byte for byte."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def records(config: Config, path: Path) -> Records:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    """The run that the others are compared with."""
+    """Records of the run that the others are compared with."""
     return records(smoke(), tmp_path_factory.mktemp("first"))
 
 
-def test_the_same_seed_gives_the_same_bytes(first: Records, tmp_path: Path) -> None:
+def test_same_seed_gives_same_bytes(first: Records, tmp_path: Path) -> None:
     last = json.loads(first["metrics.jsonl"].splitlines()[-1])
     assert last["updates"] == 101
     assert last["value_buffer_entries"] == 100
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes(first: Records, tmp_path: Path) -> N
     assert records(smoke(), tmp_path) == first
 
 
-def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -> None:
+def test_same_seed_gives_same_bytes_in_another_process(tmp_path: Path) -> None:
     config = smoke(num_environments=2)
     there = tmp_path / "there"
     subprocess.run([sys.executable, "-c", IN_A_PROCESS, config.to_json(), str(there)], check=True, capture_output=True)
@@ -68,12 +68,12 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process(tmp_path: Path) -
     assert len(here["episodes.csv"].splitlines()) > 4
 
 
-def test_two_seeds_differ(first: Records, tmp_path: Path) -> None:
+def test_different_seeds_give_different_bytes(first: Records, tmp_path: Path) -> None:
     other = records(smoke(seed=1), tmp_path)
     assert all(other[name] != first[name] for name in FILES)
 
 
-def test_a_longer_run_begins_with_the_shorter(first: Records, tmp_path: Path) -> None:
+def test_longer_run_begins_with_the_shorter(first: Records, tmp_path: Path) -> None:
     """No schedule depends on `steps`."""
     longer = records(smoke(steps=400), tmp_path)
     for name in ("episodes.csv", "metrics.jsonl"):

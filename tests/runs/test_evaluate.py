@@ -1,4 +1,4 @@
-"""Single episodes with a frozen network and memory (P28), and the numbers made of them."""
+"""Evaluation of single episodes with a frozen network and memory (P28), and its statistics."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(request: pytest.FixtureRequest, runs: dict[str, Path]) -> Path:
 
 @pytest.fixture
 def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
-    """A run to be damaged."""
+    """A copy of a run that the test may damage."""
     return shutil.copytree(runs["one"], tmp_path / "run")
 
 
@@ -235,7 +235,7 @@ def test_weight_0_never_calls_the_adjuster(runs: dict[str, Path], monkeypatch: p
         eva.evaluate(runs["one"], [0.4], 1)
 
 
-def test_it_is_deterministic_and_a_longer_evaluation_begins_the_same(run: Path) -> None:
+def test_evaluation_is_deterministic_and_a_longer_one_begins_the_same(run: Path) -> None:
     one, two = (eva.evaluate(run, [0.4], episodes, seed=1) for episodes in (3, 5))
     np.testing.assert_array_equal(one[0].episode_returns, two[0].episode_returns[:3])
     np.testing.assert_array_equal(one[0].episode_lengths, two[0].episode_lengths[:3])
@@ -280,14 +280,14 @@ def test_evaluate_every_sets_the_period(tmp_path: Path) -> None:
     assert [(line["step"], line["weight"]) for line in lines] == [(150, 0.0), (150, 0.4), (300, 0.0), (300, 0.4)]
 
 
-def test_another_seed_plays_other_episodes(runs: dict[str, Path], watched: Watched) -> None:
+def test_other_seeds_give_other_start_states(runs: dict[str, Path], watched: Watched) -> None:
     for seed in (0, 1):
         eva.evaluate(runs["one"], [0.0], EPISODES, seed=seed)
     starts = {steps[0][0].tobytes() for steps in watched.steps}
     assert len(starts) > EPISODES
 
 
-def test_remembered_values_are_recomputed_where_training_did(runs: dict[str, Path], watched: Watched) -> None:
+def test_remembered_values_are_recomputed_if_training_recomputed_them(runs: dict[str, Path], watched: Watched) -> None:
     eva.evaluate(runs["one"], [0.4], 1)
     assert watched.gathered == 0
     eva.evaluate(runs["recomputed"], [0.4], 1)
@@ -295,7 +295,7 @@ def test_remembered_values_are_recomputed_where_training_did(runs: dict[str, Pat
 
 
 @pytest.mark.parametrize(("name", "capacity"), [("three", 48), ("per-environment", 16)])
-def test_the_player_has_one_environments_share_of_the_value_buffer(
+def test_player_has_one_environments_share_of_the_value_buffer(
     name: str, capacity: int, runs: dict[str, Path], watched: Watched
 ) -> None:
     eva.evaluate(runs[name], [0.4], 1)
@@ -304,7 +304,7 @@ def test_the_player_has_one_environments_share_of_the_value_buffer(
     assert buffer.num_neighbours == CONFIGS[name].eva.num_neighbours
 
 
-def test_load_run_brings_back_policy_and_memory(run: Path) -> None:
+def test_load_run_restores_policy_and_memory(run: Path) -> None:
     config, agent = load_run(str(run))
     assert config == Config.from_json((run / "config.json").read_text())
     policy, memory = (load_file(run / f"{name}.safetensors") for name in ("policy", "memory"))
@@ -316,7 +316,7 @@ def test_load_run_brings_back_policy_and_memory(run: Path) -> None:
     assert agent.replay.num_complete > 0
 
 
-def test_load_run_goes_to_the_device_that_is_asked_for(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_run_uses_the_requested_device(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     config = Config.from_json((copy / "config.json").read_text())
     trained_elsewhere = replace(config, run=replace(config.run, device="cuda"))
@@ -327,7 +327,7 @@ def test_load_run_goes_to_the_device_that_is_asked_for(copy: Path, monkeypatch: 
         load_run(copy, "cuda")
 
 
-def test_the_command_prints_json(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_json(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--weights", "0", "0.4", "--episodes", "3", "--seed", "2", "--epsilon", "0.1", "--json"]
     assert main(["evaluate", str(runs["one"]), *flags]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -343,18 +343,18 @@ def test_the_command_prints_json(runs: dict[str, Path], capsys: pytest.CaptureFi
     assert [result["mean_return"] for result in printed["results"]] == [np.mean(x.episode_returns) for x in played]
 
 
-def test_the_command_prints_a_table(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_a_table(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(runs["one"]), "--episodes", "2"]) == 0
     heads, *rows = capsys.readouterr().out.splitlines()
     assert "mean return" in heads
     assert [row.split()[0] for row in rows] == ["0", "0.2", "0.4"]  # the default
 
 
-# What cannot be evaluated.
+# Runs and options that are rejected
 
 
 def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that must be refused; returns its sentence."""
+    """Run a command that must fail with a user error; returns its sentence."""
     capsys.readouterr()
     assert main(["evaluate", *argv]) == 2
     out, err = capsys.readouterr()
@@ -368,18 +368,18 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     "flags",
     ["--weights 1.1", "--weights 0 -0.1", "--weights nan", "--episodes 0", "--epsilon 2", "--seed -1"],
 )
-def test_numbers_out_of_range_are_refused(
+def test_out_of_range_options_are_rejected(
     flags: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "evaluate at least 1 episode" in refused([str(runs["one"]), *flags.split()], capsys)
 
 
-def test_no_weights_are_refused(runs: dict[str, Path]) -> None:
+def test_empty_weights_raise(runs: dict[str, Path]) -> None:
     with pytest.raises(eva.UserError, match="1 weight"):
         eva.evaluate(runs["one"], [], 1)
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_without_a_run_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no run directory" in refused([str(tmp_path / "nowhere")], capsys)
     assert "is no run directory" in refused([str(tmp_path)], capsys)
     (tmp_path / "config.json").write_text("{")
@@ -388,8 +388,8 @@ def test_what_is_no_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "failed"])
-def test_an_unfinished_run_is_refused(state: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also one that goes on after it was finished: the policy that is there is not the newest."""
+def test_unfinished_run_is_rejected(state: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also a finished run that continues: its saved policy is not the newest."""
     (copy / "status.json").write_text(json.dumps({"state": state, "step": 60, "steps": 120}))
     assert f"not finished (its state is {state})" in refused([str(copy)], capsys)
     for text in ("", "[]", "{}"):
@@ -398,7 +398,7 @@ def test_an_unfinished_run_is_refused(state: str, copy: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
-def test_damaged_files_are_refused(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_are_rejected(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / name
     content = file.read_bytes()
     for damaged in (b"", content[:7], content[:100], content[:-1], b"\xff" * len(content)):
@@ -411,7 +411,7 @@ def test_damaged_files_are_refused(name: str, copy: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("name", "tensor"), [("policy", "head.weight"), ("memory", "rewards"), ("memory", "embeddings")]
 )
-def test_files_of_another_run_are_refused(
+def test_files_of_another_run_are_rejected(
     name: str, tensor: str, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = copy / f"{name}.safetensors"
@@ -424,14 +424,14 @@ def test_files_of_another_run_are_refused(
         assert "does not fit its config.json" in refused([str(copy)], capsys)
 
 
-def test_values_that_are_no_numbers_are_refused(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nan_parameters_are_rejected(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / "policy.safetensors"
     save_file({name: tensor * torch.nan for name, tensor in load_file(file).items()}, file)
     assert "the network's values are infinite or NaN" in refused([str(copy)], capsys)
 
 
 @pytest.mark.parametrize("action", [99, -1])
-def test_actions_that_there_are_not_are_refused(action: int, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_range_actions_are_rejected(action: int, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / "memory.safetensors"
     memory = load_file(file)
     save_file({**memory, "actions": torch.full_like(memory["actions"], action)}, file)
@@ -441,7 +441,7 @@ def test_actions_that_there_are_not_are_refused(action: int, copy: Path, capsys:
 
 
 @pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])
-def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "exploded"
     (copy / name).write_bytes(pickle.dumps(Bomb(target)))
     assert "cannot read" in refused([str(copy)], capsys)
@@ -452,10 +452,10 @@ def test_a_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys:
     assert target.exists()
 
 
-# Numbers.
+# Statistics
 
 
-def test_intervals_of_evaluations_are_students_t() -> None:
+def test_intervals_match_student_t() -> None:
     (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0, 6.0]), 0.5)])
     error = 4.302653 * math.sqrt(7 / 3)  # the quantile of t with 2 degrees of freedom
     np.testing.assert_allclose(row["interval"], [3 - error, 3 + error], rtol=1e-6)
@@ -485,12 +485,12 @@ def test_gains_are_paired_with_weight_0() -> None:
     assert json.loads(json.dumps([gaining, baseline, other])) == [gaining, baseline, other]
 
 
-def test_without_weight_0_there_is_no_gain() -> None:
+def test_gain_is_none_without_weight_0() -> None:
     (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0]), 0.5)])
     assert (row["gain"], row["gain_interval"]) == (None, None)
 
 
-def test_the_table_is_aligned() -> None:
+def test_table_is_aligned() -> None:
     rows = summarise_evaluation([(0.0, np.array([1.0, 1.0]), None), (0.25, np.array([1.5, 1.5]), 0.125)])
     lines = evaluation_table(rows).splitlines()
     assert len({len(line) for line in lines}) == 1

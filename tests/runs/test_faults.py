@@ -1,4 +1,4 @@
-"""Full disks, damaged and hostile files, a second process: one sentence, and nothing that was good is lost."""
+"""Full disks, damaged and hostile files, a second process: one-sentence errors, and no good data is lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CONFIG = run_config(steps=100)
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the run records if nothing happens to it."""
+    """Records of the uninterrupted run."""
     path = tmp_path_factory.mktemp("whole") / "run"
     trained(CONFIG, path)
     return recorded(path)
@@ -65,18 +65,18 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def halfway(tmp_path: Path, half: Path) -> Path:
-    """Such a run, to do with as one likes."""
+    """A copy of the run in `half` that the test may change."""
     return shutil.copytree(half, tmp_path / "run")
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that must be refused; returns its sentence."""
+    """Run a command that must fail with a user error; returns its sentence."""
     assert main(arguments) == 2
     return one_sentence(capsys.readouterr().err)
 
 
 def one_sentence(error: str) -> str:
-    """The last line of what was said: a sentence, and no traceback."""
+    """Return the last line of the error output: a sentence, no traceback."""
     assert "Traceback" not in error
     assert "Exception" not in error
     *_, last = error.splitlines()
@@ -87,14 +87,14 @@ def one_sentence(error: str) -> str:
 
 
 def recorded_files(path: Path) -> dict[str, str]:
-    """What lies in a run directory, by its checksum."""
+    """Return the checksum of every file in a run directory."""
     files = [file for file in path.rglob("*") if file.is_file()]
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 # Full disks
 
-MOMENTS = {  # the method during whose n-th call the disk is full, and how many bytes a file can still have then
+MOMENTS = {  # class, method, n, size: from its n-th call on, no file can grow beyond `size` bytes
     "beginning": (RunDirectory, "begin", 1, 0),
     "metrics": (RunDirectory, "add_metrics", 5, 0),
     "half a line of metrics": (RunDirectory, "add_metrics", 5, 950),
@@ -107,7 +107,7 @@ MOMENTS = {  # the method during whose n-th call the disk is full, and how many 
 
 
 def on_a_full_disk(arguments: list[str], error: Any) -> None:
-    """Run the command line on a disk that is full from some moment on: no file can grow beyond a size."""
+    """Run the command line on a disk that becomes full: from a moment on, no file can grow beyond a size."""
     moment, *arguments = arguments
     owner, name, number, size = MOMENTS[moment]
     method: Callable[..., Any] = getattr(owner, name)
@@ -123,7 +123,7 @@ def on_a_full_disk(arguments: list[str], error: Any) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_full_disk_costs_nothing_but_time(tmp_path, whole, moment):
+def test_run_resumes_with_the_same_bytes_after_a_full_disk(tmp_path, whole, moment):
     path = tmp_path / "run"
     process, error = started(on_a_full_disk, [moment, *command(CONFIG, path)])
     process.join(100)
@@ -146,12 +146,12 @@ def test_a_full_disk_costs_nothing_but_time(tmp_path, whole, moment):
         assert len(there) > 60, "more than the title"
     assert not list(path.glob(".*.[0-9]*"))
 
-    assert ("goes on from" in trained(CONFIG, path)) == bool(steps)  # there is room again
+    assert ("goes on from" in trained(CONFIG, path)) == bool(steps)  # after disk space is freed
     assert differing(path, whole) == []
 
 
-def test_a_full_disk_while_a_run_goes_on_again(halfway, whole, capsys):
-    """Nothing is lost either if there is no room to take up the run."""
+def test_full_disk_on_resume_changes_no_file(halfway, whole, capsys):
+    """Nothing is lost if the disk is full when the run resumes."""
     before = recorded_files(halfway)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     arguments = command(CONFIG, halfway)
@@ -167,10 +167,10 @@ def test_a_full_disk_while_a_run_goes_on_again(halfway, whole, capsys):
     assert differing(halfway, whole) == []
 
 
-# Places that cannot be written, even by the superuser
+# Paths that not even root can write
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path, capsys):
+def test_unwritable_directory_is_rejected(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert "cannot write" in refused(at(tmp_path / "file" / "run"), capsys)
     assert "is a file" in refused(at(tmp_path / "file"), capsys)
@@ -178,12 +178,12 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, capsys):
 
 
 def at(path: Path) -> list[str]:
-    """The arguments that train in a place which need not have a parent."""
+    """Return the arguments that train in `path`, whose parent need not exist."""
     return ["train", "smoke", "--steps", "20", "--out", str(path)]
 
 
 @pytest.mark.parametrize("name", [".lock", "status.json", "metrics.jsonl"])
-def test_a_run_whose_files_cannot_be_written_is_refused(halfway, whole, capsys, name):
+def test_run_with_unwritable_files_is_rejected(halfway, whole, capsys, name):
     aside = halfway.with_name("aside")
     (halfway / name).rename(aside)
     (halfway / name).mkdir()
@@ -219,7 +219,7 @@ def flip(path: Path) -> None:
         (Path.unlink, "manifest.json"),
     ],
 )
-def test_a_damaged_checkpoint_is_passed_over(halfway, whole, capsys, damage, name):
+def test_damaged_checkpoint_is_skipped(halfway, whole, capsys, damage, name):
     newest, older = (halfway / "checkpoints" / f"step-{step:012d}" for step in (60, 40))
     damage(newest / name)
     assert main(command(CONFIG, halfway)) == 0
@@ -230,7 +230,7 @@ def test_a_damaged_checkpoint_is_passed_over(halfway, whole, capsys, damage, nam
     assert differing(halfway, whole) == []
 
 
-def test_without_a_good_checkpoint_there_is_advice(halfway, whole, capsys):
+def test_error_without_good_checkpoints_suggests_restart(halfway, whole, capsys):
     for entry in (halfway / "checkpoints").iterdir():
         flip(entry / "arrays.safetensors")
     before = recorded_files(halfway)
@@ -242,8 +242,8 @@ def test_without_a_good_checkpoint_there_is_advice(halfway, whole, capsys):
     assert differing(halfway, whole) == []
 
 
-def test_a_finished_run_without_checkpoints_is_not_overwritten(halfway, whole, capsys):
-    """Somebody may have removed them to save space."""
+def test_finished_run_without_checkpoints_is_not_overwritten(halfway, whole, capsys):
+    """A user may have removed them to save space."""
     (halfway / "checkpoints").rename(halfway.with_name("aside"))
     before = recorded_files(halfway)
     sentence = refused(command(CONFIG, halfway), capsys)
@@ -254,7 +254,7 @@ def test_a_finished_run_without_checkpoints_is_not_overwritten(halfway, whole, c
     assert differing(halfway, whole) == []
 
 
-def test_a_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
+def test_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
     status = status_of(halfway) | {"state": "stopped"}
     (halfway / "status.json").write_text(json.dumps(status))
     shutil.rmtree(halfway / "checkpoints")
@@ -263,8 +263,8 @@ def test_a_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
     assert recorded_files(halfway) == before
 
 
-def test_checkpoints_that_cannot_be_reached_are_not_given_up(halfway, capsys):
-    """Say, on a disk that is not there."""
+def test_unreachable_checkpoints_are_an_error(halfway, capsys):
+    """For example on a disk that is not mounted."""
     shutil.rmtree(halfway / "checkpoints")
     (halfway / "checkpoints").symlink_to(halfway / "disk")
     (halfway / "status.json").write_text(json.dumps(status_of(halfway) | {"state": "running"}))
@@ -274,15 +274,15 @@ def test_checkpoints_that_cannot_be_reached_are_not_given_up(halfway, capsys):
     assert recorded_files(halfway) == before
 
 
-def test_records_that_lost_their_end_are_refused(halfway, capsys):
+def test_truncated_records_are_rejected(halfway, capsys):
     os.truncate(halfway / "episodes.csv", 30)
     sentence = refused(command(CONFIG, halfway), capsys)
     assert f"{halfway / 'episodes.csv'} has lost its end: restore it or start over with --restart." in sentence
 
 
-def test_records_are_cut_all_or_none(halfway, capsys):
+def test_no_record_is_truncated_if_one_is_missing(halfway, capsys):
     (halfway / "timing.jsonl").unlink()
-    flip(halfway / "checkpoints" / "step-000000000060" / "plain.json")  # so that all would be cut back to 40
+    flip(halfway / "checkpoints" / "step-000000000060" / "plain.json")  # so that all would be truncated to step 40
     before = recorded_files(halfway)
     sentence = refused(command(CONFIG, halfway), capsys)
     assert f"cannot read {halfway / 'timing.jsonl'} (No such file or directory): restore it or start over" in sentence
@@ -290,7 +290,7 @@ def test_records_are_cut_all_or_none(halfway, capsys):
 
 
 class Gone(io.StringIO):
-    """A stream that nobody reads any more, or whose disk is full."""
+    """A stream whose reader has closed it, or whose disk is full."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -304,12 +304,12 @@ class Gone(io.StringIO):
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
-def test_progress_that_cannot_be_told_ends_no_run(tmp_path, whole, number):
+def test_unwritable_progress_stream_does_not_stop_a_run(tmp_path, whole, number):
     train(CONFIG, tmp_path / "run", Gone(number))
     assert differing(tmp_path / "run", whole) == []
 
 
-def test_a_command_whose_log_is_full_does_its_work(tmp_path):
+def test_full_log_does_not_stop_a_command(tmp_path):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "eva", *command(CONFIG, tmp_path / "run")], stderr=full, check=False
@@ -318,17 +318,17 @@ def test_a_command_whose_log_is_full_does_its_work(tmp_path):
     assert status_of(tmp_path / "run")["state"] == "finished"
 
 
-def test_output_that_cannot_be_written_is_told(monkeypatch, capsys):
+def test_unwritable_output_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Gone(errno.ENOSPC))
     assert "cannot use the output (No space left on device)" in refused(["presets"], capsys)
 
 
-def test_who_may_read_a_run_may_read_all_of_it(half):
+def test_all_files_of_a_run_have_the_same_permissions(half):
     modes = {path.name: path.stat().st_mode for path in half.iterdir() if path.is_file() and path.name != ".lock"}
     assert len(set(modes.values())) == 1, modes
 
 
-def test_a_memory_that_does_not_fit_is_told(tmp_path, capsys):
+def test_out_of_memory_is_reported(tmp_path, capsys):
     enormous = ["--eva.value-buffer-capacity", "1000000000000"]
     sentence = refused(["train", "smoke", "--out", str(tmp_path / "run"), *enormous], capsys)
     assert "there is not enough memory" in sentence
@@ -337,7 +337,7 @@ def test_a_memory_that_does_not_fit_is_told(tmp_path, capsys):
 # Hostile files
 
 
-def test_no_pickle_is_executed(halfway, whole, tmp_path, capsys):
+def test_pickle_is_not_executed(halfway, whole, tmp_path, capsys):
     crater = tmp_path / "crater"
     bomb = pickle.dumps(Bomb(crater))
     newest = halfway / "checkpoints" / "step-000000000060"
@@ -363,13 +363,13 @@ def test_no_pickle_is_executed(halfway, whole, tmp_path, capsys):
     assert all(f"/{name}" in sentence for name, sentence in refused.items())
     assert {"config.json"} <= refused.keys() <= {"config.json", "timing.jsonl", *RECORDS}
     pickle.loads(bomb)
-    assert crater.exists(), "it was a real one"
+    assert crater.exists(), "the pickle works"
 
 
 # Two processes
 
 
-def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(tmp_path, whole, capsys):
+def test_second_process_is_rejected_and_a_killed_one_leaves_no_lock(tmp_path, whole, capsys):
     path = tmp_path / "run"
     first, error = started(commanded, command(replace(CONFIG, steps=10**6), path))
     try:

@@ -1,4 +1,4 @@
-"""A run that was stopped, killed or lengthened ends with the bytes of one that never was.
+"""A run that was stopped, killed or extended ends with the same bytes as an uninterrupted one.
 
 Processes are forked from a server that has torch loaded. A test chooses the moment of death by progress, as the
 n-th function call of a process, so that kill points are spread over the whole run and are the same each time.
@@ -67,21 +67,21 @@ SWITCHES = {
 
 
 def run_config(num_environments: int = 1, steps: int = 140, **sections: Any) -> Config:
-    """A run of a second, with everything switched on and a checkpoint every PERIOD transitions."""
+    """Return a run of about a second, with everything switched on and a checkpoint every PERIOD transitions."""
     run = {"metrics_period_transitions": 10, "checkpoint_period_transitions": PERIOD, **sections.pop("run", {})}
     evaluation = {"period_transitions": 60, "num_episodes": 2, **sections.pop("evaluation", {})}
     return tiny(num_environments, steps=steps, run=run, evaluation=evaluation, **sections)
 
 
 def trained(config: Config, path: Path, *, restart: bool = False) -> str:
-    """Train; returns what was said."""
+    """Train; returns the printed progress."""
     stream = io.StringIO()
     train(config, path, stream, restart=restart)
     return stream.getvalue()
 
 
 def command(config: Config, path: Path) -> list[str]:
-    """The arguments of eva that train by `config` in `path`."""
+    """Return the arguments of eva that train with `config` in `path`."""
     file = path.with_name(f"{path.name}.json")
     file.write_text(config.to_json())
     return ["train", "--config", str(file), "--out", str(path)]
@@ -96,7 +96,7 @@ def checkpoint_steps(path: Path) -> list[int]:
 
 
 def recorded(path: Path) -> dict[str, Any]:
-    """All that must be the same to the byte: the records, and the state in the last checkpoint."""
+    """Return everything that must be equal byte for byte: the records, and the state in the last checkpoint."""
     config = Config.from_json((path / "config.json").read_text())
     newest = load(max((path / "checkpoints").glob("step-*")), config.identity)
     sizes = newest.plain["records"]["sizes"]
@@ -111,7 +111,7 @@ def recorded(path: Path) -> dict[str, Any]:
 
 
 def differing(path: Path, expected: dict[str, Any]) -> list[str]:
-    """The names of what is not as expected: never the bytes."""
+    """Return the names of the entries that differ, without their bytes."""
     there = recorded(path)
     return [name for name in there.keys() | expected.keys() if there.get(name, ...) != expected.get(name, ...)]
 
@@ -120,7 +120,7 @@ _REFERENCES: dict[str, dict[str, Any]] = {}
 
 
 def reference(config: Config, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the run records if nothing happens to it."""
+    """Return the records of the uninterrupted run."""
     key = config.to_json()
     if key not in _REFERENCES:
         path = tmp_path_factory.mktemp("reference") / "run"
@@ -130,16 +130,16 @@ def reference(config: Config, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def wait_until(condition: Callable[[], bool], process: Any = None, pause: float = 0.005) -> None:
-    """Look again and again; for moments that pass quickly, without a pause."""
+    """Poll until the condition holds; use pause=0 for conditions that hold only briefly."""
     end = time.monotonic() + 100
     while not condition():
         time.sleep(pause)
-        assert time.monotonic() < end, "it never happened"
+        assert time.monotonic() < end, "timed out"
         assert process is None or process.is_alive(), "the process has ended"
 
 
 def in_a_process(function: Callable[..., None], *arguments: Any) -> Any:
-    """Run a function in a process of its own until it ends; returns the process."""
+    """Run a function in a new process until it ends; returns the process."""
     process = PROCESSES.Process(target=function, args=arguments)
     process.start()
     process.join()
@@ -147,7 +147,7 @@ def in_a_process(function: Callable[..., None], *arguments: Any) -> Any:
 
 
 def has_reached(path: Path, step: int) -> bool:
-    """Whether metrics.jsonl has come so far."""
+    """Return whether metrics.jsonl has reached a step."""
     try:
         lines = (path / "metrics.jsonl").read_text().splitlines(keepends=True)
     except FileNotFoundError:
@@ -155,14 +155,14 @@ def has_reached(path: Path, step: int) -> bool:
     return any(line.endswith("\n") and json.loads(line)["step"] >= step for line in lines[-2:])
 
 
-# Longer runs
+# Extended runs
 
 
 @pytest.mark.parametrize(
     ("num_environments", "switches"),
     [(1, None), (4, None), (1, "kbrl"), (4, "per-environment"), (1, "recomputed"), (4, "everything")],
 )
-def test_two_halves_are_one_whole(tmp_path, num_environments, switches):
+def test_resumed_run_matches_an_uninterrupted_one(tmp_path, num_environments, switches):
     config = run_config(num_environments, **SWITCHES.get(switches, {}))
     trained(config, tmp_path / "whole")
     assert "goes on" not in trained(replace(config, steps=72), tmp_path / "halves")  # between two checkpoints
@@ -180,7 +180,7 @@ def test_two_halves_are_one_whole(tmp_path, num_environments, switches):
     assert last["episodes"] > 3
 
 
-def test_two_halves_of_a_run_with_projected_search(tmp_path):
+def test_resumed_run_with_projected_search_matches(tmp_path):
     config = run_config(4, replay={"search": "projected", "replay_capacity": 140})
     trained(config, tmp_path / "whole")
     trained(replace(config, steps=72), tmp_path / "halves")
@@ -192,8 +192,8 @@ def test_two_halves_of_a_run_with_projected_search(tmp_path):
     assert last["searches"] > last["search_fallbacks"] > 0
 
 
-def test_every_part_of_the_state_matters(tmp_path, monkeypatch):
-    """What a resumed run would do without it is noticed."""
+def test_resuming_without_a_part_of_the_state_differs(tmp_path, monkeypatch):
+    """A run that resumes with one part of its state reset does not match."""
     config = run_config()
     trained(config, tmp_path / "whole")
     whole = recorded(tmp_path / "whole")
@@ -214,7 +214,7 @@ def test_every_part_of_the_state_matters(tmp_path, monkeypatch):
         assert differing(path, whole), part
 
 
-def test_train_tells_what_it_does(tmp_path, capsys, monkeypatch):
+def test_train_prints_where_it_resumes_and_finishes(tmp_path, capsys, monkeypatch):
     path = tmp_path / "run"
     arguments = command(run_config(steps=100), path)
     act = EVAAgent.act
@@ -246,11 +246,11 @@ def test_train_tells_what_it_does(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err == f"{path} is finished: 120 transitions.\n"
 
 
-def test_restart_begins_anew(tmp_path, tmp_path_factory):
+def test_restart_discards_the_old_run(tmp_path, tmp_path_factory):
     config, path = run_config(steps=100), tmp_path / "run"
     trained(replace(config, steps=120), path)
-    (path / "policy.safetensors").write_bytes(b"of the first life")
-    (path / "played-60.json").write_bytes(b"of the first life")
+    (path / "policy.safetensors").write_bytes(b"of the first run")
+    (path / "played-60.json").write_bytes(b"of the first run")
     begun = [*(path / "tensorboard").iterdir(), path / "played-60.json"]
     said = trained(config, path, restart=True)
     assert "goes on" not in said
@@ -259,11 +259,11 @@ def test_restart_begins_anew(tmp_path, tmp_path_factory):
     assert not any(file.exists() for file in begun)
 
 
-# Killed
+# Killed runs
 
 
 def dying(config: Config, path: Path, moment: int, saving: bool, report: Path) -> None:
-    """Train, and die at a function call: the n-th, or the n-th of those that write a checkpoint."""
+    """Train, and kill the process at its n-th function call, or the n-th of those that write a checkpoint."""
     counts = {False: 0, True: 0}
     inside = False
     save = CheckpointStore.save
@@ -296,7 +296,7 @@ _MOMENTS: dict[str, list[int]] = {}
 
 
 def number_of_moments(config: Config, tmp_path: Path) -> list[int]:
-    """How many function calls a run makes, and how many of them to write checkpoints."""
+    """Return the number of function calls of a run, and of those that write checkpoints."""
     key = config.to_json()
     if key not in _MOMENTS:
         report = tmp_path / "calls.json"
@@ -306,20 +306,20 @@ def number_of_moments(config: Config, tmp_path: Path) -> list[int]:
 
 
 def killed(config: Config, path: Path, moment: int, saving: bool = False) -> bool:
-    """Kill a run; returns whether that fell into the writing of a checkpoint."""
+    """Kill a run; returns whether it was writing a checkpoint."""
     report = path.with_name(f"{path.name}-report.json")
     assert in_a_process(dying, config, path, moment, saving, report).exitcode == -signal.SIGKILL
     return bool(json.loads(report.read_text())["inside"])
 
 
 def kill_points(rng: random.Random, moments: list[int], num_anywhere: int, num_saving: int) -> list[tuple[int, bool]]:
-    """Draw moments, most of them anywhere in the run, the others while a checkpoint is written."""
+    """Draw kill points anywhere in the run, and others while a checkpoint is written."""
     anywhere = [(rng.randrange(1, moments[0] - 200), False) for _ in range(num_anywhere)]
     return anywhere + [(rng.randrange(1, moments[1] - 200), True) for _ in range(num_saving)]
 
 
 @pytest.mark.parametrize("num_environments", [1, 4])
-def test_killed_runs_end_the_same(tmp_path, tmp_path_factory, num_environments):
+def test_killed_runs_end_with_the_same_bytes(tmp_path, tmp_path_factory, num_environments):
     config = run_config(num_environments, steps=100)
     expected = reference(config, tmp_path_factory)
     moments = number_of_moments(config, tmp_path)
@@ -330,7 +330,7 @@ def test_killed_runs_end_the_same(tmp_path, tmp_path_factory, num_environments):
         assert differing(path, expected) == [], point
 
 
-def test_a_run_killed_again_and_again_ends_the_same(tmp_path, tmp_path_factory):
+def test_run_killed_three_times_ends_with_the_same_bytes(tmp_path, tmp_path_factory):
     config, path = run_config(steps=100), tmp_path / "run"
     (calls, _), rng = number_of_moments(config, tmp_path), random.Random(0)
     for _ in range(3):
@@ -339,8 +339,8 @@ def test_a_run_killed_again_and_again_ends_the_same(tmp_path, tmp_path_factory):
     assert differing(path, reference(config, tmp_path_factory)) == []
 
 
-def test_a_kill_from_outside(tmp_path, tmp_path_factory):
-    """The real command, killed when a checkpoint is half written."""
+def test_command_killed_during_a_checkpoint_resumes(tmp_path, tmp_path_factory):
+    """The real command, killed while it writes a checkpoint."""
     config, path = run_config(4), tmp_path / "run"
     checkpoints = path / "checkpoints"
     line = [sys.executable, "-m", "eva", *command(replace(config, steps=10**6), path)]
@@ -356,8 +356,8 @@ def test_a_kill_from_outside(tmp_path, tmp_path_factory):
     assert differing(path, reference(config, tmp_path_factory)) == []
 
 
-def test_a_kill_before_anything_is_recorded(tmp_path, tmp_path_factory):
-    """What a process leaves that died while it wrote its very first files is taken over."""
+def test_run_killed_before_its_first_records_resumes(tmp_path, tmp_path_factory):
+    """A directory with only the first files of a killed process can be used."""
     config = run_config(steps=100)
     for number, names in enumerate(
         [(".lock",), (".lock", ".config.json.123"), ("config.json", ".status.json.123", ".played-60000.json.4")]
@@ -372,7 +372,7 @@ def test_a_kill_before_anything_is_recorded(tmp_path, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_many_killed_runs_end_the_same(tmp_path, tmp_path_factory, capsys):
+def test_many_killed_runs_end_with_the_same_bytes(tmp_path, tmp_path_factory, capsys):
     figures = {}
     for num_environments in (1, 4):
         config = run_config(num_environments, steps=240)
@@ -398,7 +398,7 @@ def test_many_killed_runs_end_the_same(tmp_path, tmp_path_factory, capsys):
     assert all(num == same and inside >= 10 for num, inside, same in figures.values())
 
 
-# Asked to stop
+# Stop signals
 
 
 def commanded(arguments: list[str], error: Any) -> None:
@@ -409,7 +409,7 @@ def commanded(arguments: list[str], error: Any) -> None:
 
 
 def started(function: Callable[..., None], arguments: list[str]) -> tuple[Any, Any]:
-    """Start the command line in a process; returns it and the end of its standard error to read."""
+    """Start the command line in a process; returns the process and a pipe with its standard error."""
     reader, writer = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=function, args=(arguments, writer))
     process.start()
@@ -418,13 +418,13 @@ def started(function: Callable[..., None], arguments: list[str]) -> tuple[Any, A
 
 
 def said(reader: Any) -> str:
-    """What a process has said on its standard error, when it has ended."""
+    """Return the standard error of a process that has ended."""
     with os.fdopen(os.dup(reader.fileno())) as file:
         return file.read()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_run_stops_in_order_and_goes_on(tmp_path, tmp_path_factory, number):
+def test_signal_checkpoints_and_the_run_resumes(tmp_path, tmp_path_factory, number):
     path = tmp_path / "run"
     long = replace(run_config(4), steps=10**6)
     process, error = started(commanded, command(long, path))
@@ -443,7 +443,7 @@ def test_a_run_stops_in_order_and_goes_on(tmp_path, tmp_path_factory, number):
     assert differing(path, reference(config, tmp_path_factory)) == []
 
 
-def test_a_stop_after_the_last_step_leaves_the_run_finished(tmp_path, monkeypatch):
+def test_signal_after_the_last_step_leaves_the_run_finished(tmp_path, monkeypatch):
     save_agent = RunDirectory.save_agent
 
     def interrupted(self: RunDirectory, agent: Any) -> None:
@@ -456,7 +456,7 @@ def test_a_stop_after_the_last_step_leaves_the_run_finished(tmp_path, monkeypatc
     assert status_of(tmp_path / "run")["state"] == "finished"
 
 
-def test_a_finished_run_that_cannot_go_on_stays_as_it_is(tmp_path, monkeypatch):
+def test_finished_run_that_cannot_resume_is_unchanged(tmp_path, monkeypatch):
     config, path = run_config(), tmp_path / "run"
     trained(config, path)
 
@@ -466,16 +466,16 @@ def test_a_finished_run_that_cannot_go_on_stays_as_it_is(tmp_path, monkeypatch):
     before = files()
 
     def refuse(*_: object) -> None:
-        raise UserError("the emulators do not come to where they were")
+        raise UserError("the emulators cannot be restored")
 
     monkeypatch.setattr(Training, "load_state_dict", refuse)
-    with pytest.raises(UserError, match="do not come"):
+    with pytest.raises(UserError, match="cannot be restored"):
         trained(replace(config, steps=2 * config.steps), path)
     assert files() == before
 
 
 def stuck(arguments: list[str], error: Any) -> None:
-    """Run the command line, and wait for ever when a checkpoint is due after a signal."""
+    """Run the command line, and block when a checkpoint is due after a signal."""
     save = CheckpointStore.save
 
     def slow_save(self: CheckpointStore, checkpoint: Any) -> Path:
@@ -488,7 +488,7 @@ def stuck(arguments: list[str], error: Any) -> None:
     commanded(arguments, error)
 
 
-def test_a_second_signal_ends_at_once(tmp_path, tmp_path_factory):
+def test_second_signal_ends_the_process_immediately(tmp_path, tmp_path_factory):
     path = tmp_path / "run"
     long = replace(run_config(), steps=10**6)
     process, error = started(stuck, command(long, path))
@@ -505,7 +505,7 @@ def test_a_second_signal_ends_at_once(tmp_path, tmp_path_factory):
     assert differing(path, reference(config, tmp_path_factory)) == []
 
 
-def test_handlers_are_put_back_and_threads_do_without():
+def test_signal_handlers_are_restored_and_unused_in_threads():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with StopRequest() as stop:
         signal.raise_signal(signal.SIGTERM)
@@ -524,7 +524,7 @@ def test_handlers_are_put_back_and_threads_do_without():
 
 
 class Drift(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """A point that is pushed about, by the agent and at random; `broken_after` steps its reward is not a number."""
+    """A point that is pushed about, by the agent and at random; `broken_after` steps its reward is NaN."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(3)
@@ -553,7 +553,7 @@ class Drift(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 class Alone(gymnasium.Wrapper):
-    """Of which there can be only one at a time, and which cannot tell its state."""
+    """An environment of which only one can exist at a time, and which cannot save its state."""
 
     num_alive = 0
 
@@ -578,7 +578,7 @@ def gymnasium_config(environment: str, num_environments: int, steps: int = 140) 
 
 
 @pytest.mark.parametrize("num_environments", [1, 4])
-def test_an_environment_that_tells_its_state_goes_on(tmp_path, num_environments):
+def test_environment_with_get_state_resumes_mid_episode(tmp_path, num_environments):
     config = gymnasium_config("tests/Drift-v0", num_environments)
     trained(config, tmp_path / "whole")
     trained(replace(config, steps=72), tmp_path / "halves")  # in the middle of an episode
@@ -586,10 +586,10 @@ def test_an_environment_that_tells_its_state_goes_on(tmp_path, num_environments)
     assert "cannot save their state" not in said
     whole = recorded(tmp_path / "whole")
     assert differing(tmp_path / "halves", whole) == []
-    assert b",13\n" in whole["episodes.csv"], "the time limit has counted on"
+    assert b",13\n" in whole["episodes.csv"], "the time limit includes the steps before the checkpoint"
 
 
-def test_the_example_of_the_documentation_goes_on(tmp_path, monkeypatch, capsys):
+def test_documented_example_resumes(tmp_path, monkeypatch, capsys):
     text = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "walk.py").write_text(code)
@@ -605,7 +605,7 @@ def test_the_example_of_the_documentation_goes_on(tmp_path, monkeypatch, capsys)
     assert differing(tmp_path / "halves", whole) == []
 
 
-def test_all_time_limits_count_on(tmp_path):
+def test_nested_time_limits_resume(tmp_path):
     gymnasium.register("tests/Twice-v0", lambda: TimeLimit(Drift(), 7), max_episode_steps=13)
     config = gymnasium_config("tests/Twice-v0", 1)
     trained(config, tmp_path / "whole")
@@ -614,17 +614,17 @@ def test_all_time_limits_count_on(tmp_path):
     assert differing(tmp_path / "halves", recorded(tmp_path / "whole")) == []
 
 
-def test_a_cut_run_that_is_saved_without_a_step_goes_on(tmp_path):
+def test_run_saved_without_a_step_after_a_cut_resumes(tmp_path):
     config, path = gymnasium_config("CartPole-v1", 1, 60), tmp_path / "run"
     trained(config, path)
     status = json.loads((path / "status.json").read_text())
     (path / "status.json").write_text(json.dumps({**status, "state": "stopped"}))
-    trained(replace(config, steps=50), path)  # nothing is left to do, and that is saved
+    trained(replace(config, steps=50), path)  # nothing is left to train, and a checkpoint is saved
     assert "goes on from 60 transitions." in trained(replace(config, steps=90), path)
     assert json.loads((path / "status.json").read_text())["step"] == 90
 
 
-def test_an_environment_is_closed_before_another_takes_its_place(tmp_path):
+def test_environment_is_closed_before_its_replacement_is_built(tmp_path):
     config, path = gymnasium_config("tests/Alone-v0", 1, 50), tmp_path / "run"
     config = changed(config, evaluation={"period_transitions": None})  # which would need a second one
     trained(config, path)
@@ -633,7 +633,7 @@ def test_an_environment_is_closed_before_another_takes_its_place(tmp_path):
     assert Alone.num_alive == 0
 
 
-def test_an_environment_that_does_not_begins_a_new_episode(tmp_path):
+def test_environment_without_get_state_starts_a_new_episode(tmp_path):
     config, path = gymnasium_config("CartPole-v1", 1, 50), tmp_path / "run"
     config = changed(config, replay={"replay_capacity": 500}, learner={"learning_rate": 1e-5})
     trained(config, path)
@@ -651,8 +651,8 @@ def test_an_environment_that_does_not_begins_a_new_episode(tmp_path):
     last, first, first_of_all = replay.observations_at(np.array([seam, seam + 1, 0]))
     np.testing.assert_array_equal(last, before.arrays["training/observations"][0])
     assert np.abs(first).max() <= 0.05, "a first state"
-    assert not np.array_equal(first, first_of_all), "and not the run's first once more"
-    assert np.isin(replay.kinds, (STEP, TERMINATION)).sum() == 100, "no transition was made up"
+    assert not np.array_equal(first, first_of_all), "not the first state of the run"
+    assert np.isin(replay.kinds, (STEP, TERMINATION)).sum() == 100, "every transition was played"
     assert not replay.complete[seam]
     across = replay.trajectories(np.array([[seam - 2]]), 6)
     assert across.valid[0].tolist() == [False] * 4 + [True] * 2, "a trajectory ends with the episode"
@@ -666,7 +666,7 @@ def test_an_environment_that_does_not_begins_a_new_episode(tmp_path):
 
 
 def resumed_training(config: Config, path: Path) -> Training:
-    """What a run would go on with."""
+    """Return the training that a resumed run would continue."""
     training = Training(config)
     loaded = CheckpointStore(path / "checkpoints").load_newest(config.identity).checkpoint
     assert loaded is not None
@@ -678,7 +678,7 @@ def resumed_training(config: Config, path: Path) -> Training:
 
 
 @pytest.mark.parametrize("cause", ["learning rate", "reward"])
-def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
+def test_diverged_run_stops(tmp_path, capsys, cause):
     path = tmp_path / "run"
     if cause == "reward":
         config, what = gymnasium_config("tests/BrokenDrift-v0", 1), "|Q| has reached nan"
@@ -686,7 +686,7 @@ def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
         config = run_config(learner={"learning_rate": 1e6, "learning_starts_transitions": 45})
         what = "|Q| has reached "
     sentences = []
-    for _ in range(2):  # the second time, it goes on from what was good, and ends the same
+    for _ in range(2):  # the second time, it resumes from the good checkpoint, and ends the same
         assert main(command(config, path)) == 2
         *before, sentence = capsys.readouterr().err.splitlines()
         assert all("goes on from 40 transitions." in line for line in before)
@@ -706,7 +706,7 @@ def test_a_run_that_diverges_stops(tmp_path, capsys, cause):
     assert str(apart) in sentences[0]
 
 
-def test_what_counts_as_diverged(tmp_path):
+def test_divergence_limits(tmp_path):
     maze, free = run_config(learner={"discount": 0.75}), gymnasium_config("tests/Drift-v0", 1)
     cases: list[tuple[Config, float, float | None, str | None]] = [
         (maze, 40.0, None, None),  # ten times what rewards of up to 1 can add up to
@@ -733,7 +733,7 @@ def test_what_counts_as_diverged(tmp_path):
                     checkpointer.check_divergence(loss)
 
 
-def test_a_run_that_diverges_goes_on_if_it_shall(tmp_path, capsys):
+def test_diverged_run_continues_with_no_stop_when_diverged(tmp_path, capsys):
     config = run_config(learner={"learning_rate": 10.0, "learning_starts_transitions": 45})
     assert main(command(config, tmp_path)) == 2
     assert "lower learner.learning_rate, go on with --run.no-stop-when-diverged, or examine" in capsys.readouterr().err
@@ -744,8 +744,8 @@ def test_a_run_that_diverges_goes_on_if_it_shall(tmp_path, capsys):
     assert "seed 0 diverged: |Q| has reached " in write_report([tmp_path]).html.read_text()
 
 
-def test_a_network_that_is_broken_is_never_a_good_checkpoint(tmp_path):
-    """Even if no state has been valued by it yet."""
+def test_network_with_nan_is_not_saved_as_a_good_checkpoint(tmp_path):
+    """Also if the network has not been evaluated in any state yet."""
     config = run_config()
     training = Training(config)
     with RunDirectory(tmp_path, config) as directory:
