@@ -14,7 +14,7 @@ from rich.text import Text
 
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.sweep.jobs import Job
-from eva.runs.sweep.progress import TrackedRun, as_table, read_progress, summary
+from eva.runs.sweep.progress import TrackedRun, as_table, summary
 
 _SECONDS_BETWEEN_LINES = 60.0
 _MAX_READING_SHARE = 0.05  # of the time: there may be a thousand run directories on a slow file system
@@ -44,7 +44,7 @@ class Dashboard:
         now = time.monotonic()
         if now < self._next:
             return
-        columns = summary(read_progress(self._runs, self.failed))
+        columns = summary([run.progress(run.directory in self.failed) for run in self._runs])
         if self._console.is_terminal:
             self._next = now + max(1.0, (time.monotonic() - now) / _MAX_READING_SHARE)
             self._live.update(Text(f"{self._title}\n{as_table(columns)}"), refresh=True)

@@ -12,7 +12,7 @@ from eva.files import locked, refusing_kindly, write_whole
 from eva.runs.record.formatting import aligned
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Executor, Job, Outcome
-from eva.runs.sweep.progress import TrackedRun, as_table, read_progress, summary
+from eva.runs.sweep.progress import TrackedRun, as_table, summary
 
 _SUFFIX = ".sweep.json"
 
@@ -57,7 +57,7 @@ class Manifest:
 
     def status(self) -> str:
         """Return a summary of all runs, and a table of those that are running or failed."""
-        progress = read_progress(self.runs, self.failed)
+        progress = [run.progress(run.directory in self.failed) for run in self.runs]
         rows = []
         for run, each in zip(self.runs, progress, strict=True):
             if each.state in ("running", "failed"):

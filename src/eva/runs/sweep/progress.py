@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -54,11 +54,6 @@ class Progress:
     step: int
     steps: int
     steps_per_second: float
-
-
-def read_progress(runs: Sequence[TrackedRun], failed: Collection[Path]) -> list[Progress]:
-    """Read all run directories; `failed` contains those of failed runs."""
-    return [run.progress(run.directory in failed) for run in runs]
 
 
 def last_speed(directory: Path) -> float | None:
