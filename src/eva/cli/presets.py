@@ -14,7 +14,7 @@ class Presets:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the presets, one a line."""
+    """Print the presets, one per line."""
     parse(Presets, arguments)
     for name, (config, description) in PRESETS.items():
         print(f"{name:14} {description}; {config.steps:,} transitions")

@@ -101,7 +101,7 @@ def _work(asked: Sweep, what: str) -> _Work:
         from eva.runs.sweep.grid import read_grid
 
         if _given(asked, "games", "frames", "seeds"):
-            raise UserError("--games, --frames and --seeds are for atari-55 alone: write them into the file.")
+            raise UserError("--games, --frames and --seeds are only for atari-55: write them into the file.")
         if _given(asked, "runs_dir", "results_dir"):
             raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)

@@ -199,7 +199,7 @@ def _read_small(path: Path, file: FileEntry, entries: Mapping[str, ArrayEntry]) 
     found = safetensors.load(fmt.read_checked(path, file, limit))
     for name, entry in small.items():
         if (found[name].dtype.name, list(found[name].shape)) != (entry.dtype, entry.shape):
-            raise ValueError(f"{name!r} has another type or shape than the manifest says")
+            raise ValueError(f"{name!r} differs in type or shape from the manifest")
     return {name: np.array(found[name]) for name in small}
 
 
