@@ -24,8 +24,8 @@ from eva.cli.main import main
 from eva.inspect.episode import Episode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import describe, inspect_run
-from eva.inspect.pictures import THUMBNAIL_SIZE, painter, sheets, thumbnails
-from eva.inspect.plane import fit_plane, sample_slots
+from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
+from eva.inspect.plane import Plane, sample_slots
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
@@ -105,7 +105,7 @@ def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[Episo
     assert max(tiles.shape[1:3]) <= THUMBNAIL_SIZE
     observations = np.stack([each.observation for each in episode.decisions])
     remembered = agent.replay.observations_at(memories.slots)
-    paint = painter(episode.spec, np.concatenate([observations, remembered]))
+    paint = Painter(episode.spec, np.concatenate([observations, remembered]))
     assert np.array_equal(tiles, thumbnails(paint(remembered)))
     assert np.array_equal(decoded(page.meta["frames"], page.num_steps), paint(observations))
 
@@ -151,7 +151,7 @@ def test_pictures_show_the_newest_frame_of_an_observation() -> None:
     def paint(shape: tuple[int, ...], num_stacked: int = 1) -> tuple[np.ndarray, np.ndarray]:
         seen = generator.integers(256, size=(3, *shape)).astype(np.uint8)
         spec = EnvironmentSpec(1, 2, shape, np.dtype(np.uint8), num_stacked=num_stacked)
-        return seen, painter(spec, seen)(seen)
+        return seen, Painter(spec, seen)(seen)
 
     seen, painted = paint((9, 15, 3))
     assert np.array_equal(painted, seen)
@@ -167,30 +167,30 @@ def test_pictures_show_the_newest_frame_of_an_observation() -> None:
 
 def test_vectors_are_bars_scaled_from_minimum_to_maximum() -> None:
     seen = np.array([[0.0, -5.0], [0.5, 5.0], [1.0, 5.0]], np.float32)
-    pictures = painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen)
+    pictures = Painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen)
     heights = (pictures[..., 0] == 200).sum(axis=1)
     assert heights[:, [0, -1]].tolist() == [[0, 0], [21, 42], [42, 42]]
     assert (np.diff(pictures[1, :, 0, 0].astype(int)) >= 0).all(), "bars start at the bottom"
-    none = painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen[:0])
+    none = Painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen[:0])
     assert none.shape == (0, *pictures.shape[1:]), "an empty batch keeps its shape"
 
 
 def test_float_images_are_scaled_to_bytes() -> None:
     seen = np.linspace(-1, 1, 2 * 9 * 8 * 3, dtype=np.float32).reshape(2, 9, 8, 3)
-    pictures = painter(EnvironmentSpec(1, 2, (9, 8, 3), np.dtype(np.float32)), seen)(seen)
+    pictures = Painter(EnvironmentSpec(1, 2, (9, 8, 3), np.dtype(np.float32)), seen)(seen)
     assert np.array_equal(pictures, np.round((seen + 1) / 2 * 255))
 
 
 def test_plane_matches_principal_components() -> None:
     generator = np.random.default_rng(1)
     points = generator.normal(size=(50, 6)) * [5, 3, 1, 1, 0.5, 0.1] + 7
-    plane = fit_plane(points)
+    plane = Plane(points)
     centred = points - points.mean(axis=0)
     _, lengths, directions = np.linalg.svd(centred, full_matrices=False)
     assert np.allclose(np.abs(plane(points)), np.abs(centred @ directions[:2].T))
     assert math.isclose(plane.explained, (lengths[:2] ** 2).sum() / (lengths**2).sum())
-    assert fit_plane(points[:, :1])(points[:, :1]).shape == (50, 2)
-    assert np.array_equal(fit_plane(points[:1])(points[:1]), [[0, 0]])
+    assert Plane(points[:, :1])(points[:, :1]).shape == (50, 2)
+    assert np.array_equal(Plane(points[:1])(points[:1]), [[0, 0]])
 
 
 @pytest.mark.parametrize("num", [7, 30_000])

@@ -36,6 +36,16 @@ class Episode:
     decisions: tuple[Decision, ...]
     ended: bool  # false if it was cut short
 
+    @property
+    def total_return(self) -> float:
+        """The sum of rewards."""
+        return sum(each.reward for each in self.decisions)
+
+    @property
+    def num_changed(self) -> int:
+        """The number of decisions that the memory changed."""
+        return sum(each.explanation.changed for each in self.decisions)
+
 
 def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
     """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""

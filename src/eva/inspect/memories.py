@@ -18,18 +18,16 @@ class Memories:
     """Number the trajectories, value buffer entries and replay slots in explanations."""
 
     def __init__(self, explanations: Iterable[Explanation]) -> None:
-        self._trajectories: dict[tuple[bytes, bytes], int] = {}
-        self._entries: dict[tuple[int, int], int] = {}
+        self._trajectory_numbers: dict[tuple[bytes, bytes], int] = {}
+        self._entry_numbers: dict[tuple[int, int], int] = {}
         self._tiles: dict[int, int] = {}
-        self._distinct_trajectories: list[RememberedTrajectory] = []
-        self._distinct_entries: list[Neighbour] = []
+        self._trajectories: list[RememberedTrajectory] = []
+        self._entries: list[Neighbour] = []
         self._neighbours = [[(n.distance, self._entry(n)) for n in each.neighbours] for each in explanations]
-        self._shown = [_evenly(len(each.slots)) for each in self._distinct_trajectories]
-        self._entry_tiles = [self._tile(int(n.trajectory.slots[n.step])) for n in self._distinct_entries]
-        self._trajectory_tiles = [
-            [self._tile(int(slot)) for slot in each.slots[shown]]
-            for each, shown in zip(self._distinct_trajectories, self._shown, strict=True)
-        ]
+        self._shown = [_evenly(len(each.slots)) for each in self._trajectories]
+        self._entry_tiles = [self._tile(slot) for slot in self.entry_slots]
+        shown_slots = [each.slots[shown] for each, shown in zip(self._trajectories, self._shown, strict=True)]
+        self._shown_tiles = [self._tile(slot) for slot in _joined(shown_slots)]
 
     @property
     def slots(self) -> Ints:
@@ -39,44 +37,44 @@ class Memories:
     @property
     def entry_slots(self) -> Ints:
         """The replay slot of each entry."""
-        return np.array([n.trajectory.slots[n.step] for n in self._distinct_entries], np.int64)
+        return np.array([n.trajectory.slots[n.step] for n in self._entries], np.int64)
 
     def tables(self) -> dict[str, Any]:
         """Return arrays for the page; lists of different lengths are concatenated and have offsets."""
         nearest = [pair for each in self._neighbours for pair in each]
+        trajectories = self._trajectories
         return {
             "neighbourOffsets": integers(_offsets(self._neighbours)),
             "neighbourEntries": integers([entry for _, entry in nearest]),
             "neighbourDistances": floats([distance for distance, _ in nearest]),
-            "entryTrajectories": integers([trajectory for trajectory, _ in self._entries]),
-            "entrySteps": integers([step for _, step in self._entries]),
-            "entryValues": floats([n.q_np for n in self._distinct_entries]),
+            "entryTrajectories": integers([trajectory for trajectory, _ in self._entry_numbers]),
+            "entrySteps": integers([step for _, step in self._entry_numbers]),
+            "entryValues": floats([n.q_np for n in self._entries]),
             "entryTiles": integers(self._entry_tiles),
-            "trajectoryOffsets": integers(_offsets([each.slots for each in self._distinct_trajectories])),
-            "trajectoryActions": integers(_joined([each.actions for each in self._distinct_trajectories])),
-            "trajectoryRewards": floats(_joined([each.rewards for each in self._distinct_trajectories])),
-            "trajectoryValues": floats(_joined([each.backed_up for each in self._distinct_trajectories])),
-            "trajectoryAges": integers(_joined([each.ages for each in self._distinct_trajectories])),
+            "trajectoryOffsets": integers(_offsets([each.slots for each in trajectories])),
+            "trajectoryActions": integers(_joined([each.actions for each in trajectories])),
+            "trajectoryRewards": floats(_joined([each.rewards for each in trajectories])),
+            "trajectoryValues": floats(_joined([each.backed_up for each in trajectories])),
+            "trajectoryAges": integers(_joined([each.ages for each in trajectories])),
             "shownOffsets": integers(_offsets(self._shown)),
             "shownSteps": integers(_joined(self._shown)),
-            "shownTiles": integers(_joined(self._trajectory_tiles)),
+            "shownTiles": integers(self._shown_tiles),
         }
 
     def _entry(self, neighbour: Neighbour) -> int:
         trajectory = neighbour.trajectory
         # Values are part of the key: kernel-based RL can give the same slots other values in another plan.
         key = (trajectory.slots.tobytes(), trajectory.q_np.tobytes())
-        if key not in self._trajectories:
-            self._trajectories[key] = len(self._distinct_trajectories)
-            self._distinct_trajectories.append(trajectory)
-        place = (self._trajectories[key], neighbour.step)
-        if place not in self._entries:
-            self._entries[place] = len(self._distinct_entries)
-            self._distinct_entries.append(neighbour)
-        return self._entries[place]
+        number = self._trajectory_numbers.setdefault(key, len(self._trajectories))
+        if number == len(self._trajectories):
+            self._trajectories.append(trajectory)
+        entry = self._entry_numbers.setdefault((number, neighbour.step), len(self._entries))
+        if entry == len(self._entries):
+            self._entries.append(neighbour)
+        return entry
 
-    def _tile(self, slot: int) -> int:
-        return self._tiles.setdefault(slot, len(self._tiles))
+    def _tile(self, slot: np.int64) -> int:
+        return self._tiles.setdefault(int(slot), len(self._tiles))
 
 
 def integers(values: ArrayLike) -> str:

@@ -20,8 +20,8 @@ from eva.errors import UserError
 from eva.files import refusing_kindly, write_whole
 from eva.inspect.episode import Episode, play
 from eva.inspect.memories import Memories, floats, integers
-from eva.inspect.pictures import painter, sheets, thumbnails
-from eva.inspect.plane import fit_plane, sample_slots
+from eva.inspect.pictures import Painter, sheets, thumbnails
+from eva.inspect.plane import Plane, sample_slots
 from eva.report.style import STYLE
 from eva.runs.loading import load_run
 from eva.runs.record.columns import INSPECTOR_PAGE
@@ -52,13 +52,8 @@ def inspect_run(
 ) -> Inspection:
     """Play an episode with a finished run and write the page that explains its decisions.
 
-    Args:
-        run: A finished run directory.
-        weight: Weight of Q_NP; by default the run's own.
-        seed: Seed of the start state and exploration. The episode is the first that `evaluate` plays with it (P105).
-        epsilon: Probability of a random action.
-        max_steps: Maximum number of decisions; a longer episode is cut short.
-        out: File to write; by default `inspect.html` in the run directory.
+    The episode is the first that `evaluate` plays with this seed (P105), cut short after `max_steps` decisions. By
+    default, the weight of Q_NP is the run's own, and the page is `inspect.html` in the run directory.
     """
     run = Path(run)
     if not 0 <= epsilon <= 1 or not (weight is None or 0 <= weight <= 1) or seed < 0 or max_steps < 1:
@@ -69,10 +64,8 @@ def inspect_run(
     torch.set_num_threads(config.run.threads)
     weight = config.eva.nonparametric_weight if weight is None else weight
     episode = play(config, agent, weight, seed, epsilon, max_steps)
-    summary = _summary(episode, weight, seed)
-    text = _page(config, _figures(config, episode, weight, seed), describe(config, agent, episode, weight))
-    write_whole(out, text.encode())
-    return Inspection(out, summary)
+    write_whole(out, _page(config, episode, weight, seed, describe(config, agent, episode, weight)).encode())
+    return Inspection(out, _summary(episode, weight, seed))
 
 
 def _check_writable(out: Path) -> None:
@@ -94,7 +87,7 @@ def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -
     memories = Memories(explanations)
     observations = np.stack([each.observation for each in decisions])
     remembered = replay.observations_at(memories.slots)
-    paint = painter(episode.spec, np.concatenate([observations, remembered]))
+    paint = Painter(episode.spec, np.concatenate([observations, remembered]))
     names = episode.spec.action_names or tuple(f"action {a}" for a in range(episode.spec.num_actions))
     return {
         "weight": weight,
@@ -118,7 +111,7 @@ def _map(agent: EVAAgent, visited: Floats, memories: Memories) -> dict[str, Any]
     sample = stored[torch.from_numpy(sample_slots(agent.replay)).to(stored.device)]
     values = agent.learner.network.values(sample).amax(dim=1)
     points = sample.cpu().numpy()
-    plane = fit_plane(np.concatenate([points, visited]))
+    plane = Plane(np.concatenate([points, visited]))
     entries = stored[torch.from_numpy(memories.entry_slots).to(stored.device)].cpu().numpy()
     return {
         "mapPoints": floats(plane(points)),
@@ -133,32 +126,12 @@ def _summary(episode: Episode, weight: float, seed: int) -> str:
     num = len(episode.decisions)
     end = "" if episode.ended else ", cut short"
     return (
-        f"Seed {seed}, weight {weight:g}: {num:,} decision{'s' * (num != 1)}{end}, return {_total(episode):.2f}; "
-        f"the memory changed {_num_changed(episode):,} of them."
+        f"Seed {seed}, weight {weight:g}: {num:,} decision{'s' * (num != 1)}{end}, return {episode.total_return:.2f}; "
+        f"the memory changed {episode.num_changed:,} of them."
     )
 
 
-def _total(episode: Episode) -> float:
-    return sum(each.reward for each in episode.decisions)
-
-
-def _num_changed(episode: Episode) -> int:
-    return sum(each.explanation.changed for each in episode.decisions)
-
-
-def _figures(config: Config, episode: Episode, weight: float, seed: int) -> dict[str, str]:
-    """Return the figures in the page's header."""
-    return {
-        "decisions" if episode.ended else "decisions, cut short": f"{len(episode.decisions):,}",
-        "return": f"{_total(episode):.2f}",
-        "changed by memory": f"{_num_changed(episode):,}",
-        "weight": f"{weight:g}",
-        "neighbours": str(config.eva.num_neighbours),
-        "seed": str(seed),
-    }
-
-
-def _page(config: Config, figures: dict[str, str], data: dict[str, Any]) -> str:
+def _page(config: Config, episode: Episode, weight: float, seed: int, data: dict[str, Any]) -> str:
     folder = files("eva.inspect")
     style, template, *scripts = (
         (folder / name).read_text("utf-8")
@@ -168,9 +141,11 @@ def _page(config: Config, figures: dict[str, str], data: dict[str, Any]) -> str:
         Environment(autoescape=True, keep_trailing_newline=True, undefined=StrictUndefined)
         .from_string(template)
         .render(
-            title=config.name,
+            config=config,
+            episode=episode,
+            weight=weight,
+            seed=seed,
             style=Markup(STYLE + style),
-            figures=figures,
             configuration=dict(flatten(config)),
             data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
             script=Markup("\n".join(scripts)),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eva.agent.network import is_channels_last
-from eva.types import EnvironmentSpec, Floats, Observations
+from eva.types import EnvironmentSpec, Observations
 
 Pictures = NDArray[np.uint8]
 """(n, height, width, channels), with one channel (grey) or three."""
@@ -21,42 +20,40 @@ THUMBNAIL_SIZE = 42  # pixels of the longer side, at most
 SHEET_COLUMNS, SHEET_ROWS = 16, 16
 
 
-@dataclass(frozen=True)
 class Painter:
-    """Draw observations: images unchanged, the newest frame of a stack, vectors as bars."""
+    """Draw observations: images unchanged, the newest frame of a stack, vectors as bars.
 
-    spec: EnvironmentSpec
-    low: Floats  # (numbers,), the values of empty bars
-    high: Floats  # (numbers,), the values of full bars
+    Floats are scaled to the range of `sample`: each number of a vector to its own, an image to that of all pixels.
+    """
+
+    def __init__(self, spec: EnvironmentSpec, sample: Observations) -> None:
+        self._spec = spec
+        numbers = sample.reshape(len(sample), -1)
+        self._low = numbers.min(axis=0).astype(np.float64)
+        self._high = numbers.max(axis=0).astype(np.float64)
 
     def __call__(self, observations: Observations) -> Pictures:
         """Draw n observations."""
-        if len(self.spec.observation_shape) == 1:
+        shape, num_stacked = self._spec.observation_shape, self._spec.num_stacked
+        if len(shape) == 1:
             return self._bars(observations)
-        newest = self.spec.observation_shape[0] // self.spec.num_stacked if self.spec.num_stacked > 1 else None
-        frames = observations if newest is None else observations[:, -newest:]
+        frames = observations[:, -(shape[0] // num_stacked) :] if num_stacked > 1 else observations
         images = frames if is_channels_last(frames.shape[1:]) else np.moveaxis(frames, 1, 3)
         images = images if images.shape[3] in (1, 3) else images[..., -1:]
         return images if images.dtype == np.uint8 else self._grey(images)
 
     def _grey(self, images: NDArray[Any]) -> Pictures:
         """Return images of floats as bytes, the smallest value black and the largest white."""
-        low, high = float(self.low.min()), float(self.high.max())
+        low, high = float(self._low.min()), float(self._high.max())
         shades: Pictures = (np.clip((images - low) / max(high - low, 1e-9), 0, 1) * 255).round().astype(np.uint8)
         return shades
 
     def _bars(self, numbers: NDArray[Any]) -> Pictures:
-        span = np.where(self.high > self.low, self.high - self.low, 1)
-        filled = np.clip((numbers - self.low) / span, 0, 1) * THUMBNAIL_SIZE
+        span = np.where(self._high > self._low, self._high - self._low, 1)
+        filled = np.clip((numbers - self._low) / span, 0, 1) * THUMBNAIL_SIZE
         rows = np.arange(THUMBNAIL_SIZE)[::-1] + 0.5
         bars = np.where(rows[:, None] < filled[:, None, :], np.uint8(200), np.uint8(40))
         return np.repeat(bars, max(1, THUMBNAIL_SIZE // numbers.shape[1]), axis=2)[..., None]
-
-
-def painter(spec: EnvironmentSpec, observations: Observations) -> Painter:
-    """Return a painter for observations of `spec`, scaled to the range of `observations`."""
-    numbers = observations.reshape(len(observations), -1)
-    return Painter(spec, numbers.min(axis=0).astype(np.float64), numbers.max(axis=0).astype(np.float64))
 
 
 def thumbnails(pictures: Pictures) -> Pictures:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from eva.agent.memory.replay import ReplayBuffer
@@ -12,31 +10,25 @@ from eva.types import Floats, Ints
 MAX_POINTS = 2_000
 
 
-@dataclass(frozen=True)
 class Plane:
-    """A projection of embeddings onto two directions."""
+    """A projection onto the two leading principal directions of embeddings (n, D), with deterministic signs."""
 
-    origin: Floats  # (D,)
-    directions: Floats  # (D, 2)
-    explained: float  # the share of the variance along the two directions
+    def __init__(self, embeddings: Floats) -> None:
+        self._origin = embeddings.mean(axis=0)
+        centred = (embeddings - self._origin).astype(np.float64)
+        variances, directions = np.linalg.eigh(centred.T @ centred)
+        leading = directions[:, ::-1][:, :2]
+        leading = np.pad(leading, ((0, 0), (0, 2 - leading.shape[1])))
+        largest = np.abs(leading).argmax(axis=0)
+        signs = np.where(np.take_along_axis(leading, largest[None], axis=0)[0] < 0, -1.0, 1.0)
+        self._directions = leading * signs  # (D, 2)
+        total = variances.sum()
+        self.explained = float(variances[-2:].sum() / total) if total > 0 else 1.0  # share of the variance
 
     def __call__(self, embeddings: Floats) -> Floats:
         """Project embeddings, (n, D), to (n, 2)."""
-        projected: Floats = (embeddings - self.origin) @ self.directions
+        projected: Floats = (embeddings - self._origin) @ self._directions
         return projected
-
-
-def fit_plane(embeddings: Floats) -> Plane:
-    """Fit the two leading principal directions of embeddings (n, D), with deterministic signs."""
-    origin = embeddings.mean(axis=0)
-    centred = (embeddings - origin).astype(np.float64)
-    variances, directions = np.linalg.eigh(centred.T @ centred)
-    leading = directions[:, ::-1][:, :2]
-    leading = np.pad(leading, ((0, 0), (0, 2 - leading.shape[1])))
-    largest = np.abs(leading).argmax(axis=0)
-    signs = np.where(np.take_along_axis(leading, largest[None], axis=0)[0] < 0, -1.0, 1.0)
-    total = variances.sum()
-    return Plane(origin, leading * signs, float(variances[-2:].sum() / total) if total > 0 else 1.0)
 
 
 def sample_slots(replay: ReplayBuffer) -> Ints:
