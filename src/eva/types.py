@@ -1,4 +1,4 @@
-"""What crosses a module border, as frozen dataclasses of arrays.
+"""Data that modules exchange, as frozen dataclasses of arrays.
 
 Shape letters, here and everywhere:
 
@@ -24,34 +24,34 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 Observations = NDArray[Any]
 State = dict[str, Any]
-"""All that decides an object's future: arrays, tensors, plain JSON types, and dicts of these by name."""
+"""The complete state of an object: arrays, tensors, plain JSON types, and dicts of these by name."""
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What an agent must know about the environments it is built for."""
+    """The properties of environments that an agent is built for."""
 
     num_environments: int
     num_actions: int
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype[Any]
-    reward_bound: float | None = None  # no reward is larger in absolute value, where that is known
-    action_names: tuple[str, ...] = ()  # for people; empty where nothing is known
+    reward_bound: float | None = None  # largest possible absolute reward, if known
+    action_names: tuple[str, ...] = ()  # for display; empty if unknown
     num_stacked: int = 1  # frames along the first axis, oldest first; before an episode's first: black ones or itself
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What one step of E environments produced.
+    """The result of one step of E environments.
 
-    Where an episode ended, `observations` already shows the next episode's first state, while `last_observations`
-    keeps the true successor of the state that was acted in. Elsewhere the two are equal.
+    Where an episode ended, `observations` is already the next episode's first observation, and `last_observations` is
+    the ended episode's last one. Elsewhere the two are equal.
     """
 
     observations: Observations  # (E, ...)
     rewards: Floats  # (E,)
-    terminated: Bools  # (E,) the task ended: nothing follows, the value of what follows is 0
-    truncated: Bools  # (E,) a time limit cut the episode: something would have followed. Never both
+    terminated: Bools  # (E,) the task ended: the next state's value is 0
+    truncated: Bools  # (E,) a time limit ended the episode: bootstrap from the last observation. Never both
     last_observations: Observations  # (E, ...)
 
 
@@ -60,53 +60,45 @@ class VectorEnvironment(Protocol):
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What an agent must know about them."""
-        ...
+        """Their properties."""
 
     def reset(self) -> Observations:
         """Start an episode in every environment and return the first observations, (E, ...)."""
-        ...
 
     def step(self, actions: Ints) -> StepOutcome:
-        """Take one action in every environment; the arrays returned are the caller's to keep."""
-        ...
+        """Take one action in every environment; the returned arrays are never reused."""
 
     def get_state(self) -> State | None:
-        """Return all that decides the future, or None where the environments cannot tell."""
-        ...
+        """Return the complete state, or None if the environments do not support it."""
 
     def set_state(self, state: State) -> None:
         """Continue from a state that `get_state` returned."""
-        ...
 
     def close(self) -> None:
-        """Let go of what the environments hold; they are not stepped again."""
-        ...
+        """Release all resources."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """What a Gymnasium environment offers if runs in it are to be resumed as if they had never stopped."""
+    """Methods that a Gymnasium environment needs so that interrupted runs resume exactly."""
 
     def get_state(self) -> State:
-        """Return all that decides the future but the generator `np_random`: arrays and plain data by name."""
-        ...
+        """Return the complete state except the generator `np_random`: arrays and plain data by name."""
 
     def set_state(self, state: State) -> None:
         """Continue from a state that `get_state` returned."""
-        ...
 
 
 @dataclass(frozen=True)
 class Trajectories:
     """B remembered trajectories, right-aligned: the last state is the one to bootstrap from.
 
-    A trajectory shorter than T is padded on the left, where `valid` is False and all else is meaningless. One that
-    ends in a termination has a last state without meaning too: its last discount is 0.
+    A trajectory shorter than T is padded on the left, where `valid` is False and other values are undefined. If a
+    trajectory ends in a termination, its last discount is 0 and its last state is undefined.
     """
 
-    plans: Ints  # (B,) the plan that retrieved it: the place of its query among those searched for together
-    slots: Ints  # (B, T + 1) where each state lies in the replay buffer
+    plans: Ints  # (B,) index of the query that retrieved the trajectory
+    slots: Ints  # (B, T + 1) of its states in the replay buffer
     actions: Ints  # (B, T)
     rewards: Floats  # (B, T)
     discounts: Floats  # (B, T) gamma, or 0 where the transition terminated the episode
@@ -121,27 +113,27 @@ class Batch:
     actions: Tensor  # (B,)
     rewards: Tensor  # (B,)
     discounts: Tensor  # (B,)
-    next_observations: Tensor  # (B, ...) without meaning where the discount is 0
-    importance_weights: Tensor | None = None  # (B,) of each transition's loss; None where all count alike
+    next_observations: Tensor  # (B, ...) undefined where the discount is 0
+    importance_weights: Tensor | None = None  # (B,) weight of each transition's loss; None if all are 1
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one update of the learner found, on its device."""
+    """The result of one update of the learner, on its device."""
 
     loss: Tensor  # ()
-    absolute_errors: Tensor | None  # (B,) |y - Q_theta(s, a)| before the update, where transitions have weights
+    absolute_errors: Tensor | None  # (B,) |y - Q_theta(s, a)| before the update; None without importance weights
 
 
 @dataclass(frozen=True)
 class RememberedTrajectory:
-    """What happened after a remembered moment, and what planning made of it: L transitions."""
+    """L remembered transitions and the values planned along them."""
 
-    slots: Ints  # (L,) where its states lie in the replay buffer, unless they have been overwritten since
+    slots: Ints  # (L,) of its states in the replay buffer, which may have been overwritten since
     actions: Ints  # (L,)
     rewards: Floats  # (L,)
-    q_np: Floats  # (L, A) planned values; those of the actions taken are the backed-up ones
-    ages: Ints  # (L,) how many states ago each was stored, over all environments; 1 is the newest
+    q_np: Floats  # (L, A) planned values; those of the actions taken are backed up
+    ages: Ints  # (L,) states stored since, this one included, over all environments; 1 is the newest
 
     @property
     def backed_up(self) -> Floats:
@@ -153,18 +145,18 @@ class RememberedTrajectory:
 class Neighbour:
     """An entry of the value buffer that a decision was based on."""
 
-    distance: float  # between the embeddings of the present and of the remembered state
+    distance: float  # between the embeddings of the current and the remembered state
     q_np: Floats  # (A,)
     trajectory: RememberedTrajectory
-    step: int  # the remembered state's place in its trajectory
+    step: int  # index of the remembered state in its trajectory
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a state's values are what they are."""
+    """The values of a state and the neighbours that they were computed from."""
 
     q_theta: Floats  # (A,)
-    q_np: Floats | None  # (A,) the mean over the neighbours; None where nothing is planned yet
+    q_np: Floats | None  # (A,) the mean over the neighbours; None if the value buffer holds too few
     q_eva: Floats  # (A,)
     nonparametric_weight: float
     neighbours: tuple[Neighbour, ...]  # nearest first
