@@ -31,7 +31,7 @@ from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
-from eva.types import EnvironmentSpec, Floats, Trajectories, VectorEnvironment
+from eva.types import EnvironmentSpec, VectorEnvironment
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
     if config.environment.id == MAZE_ID:
         maze = config.maze
         return VectorCoinMaze(num_environments, maze.layout, maze.num_coins, generator, maze.max_episode_steps)
-    seeds = [int(seed) for seed in generator.integers(2**31, size=num_environments)]
+    seeds = generator.integers(2**31, size=num_environments).tolist()
     if config.environment.id == ATARI_ID:
         return _atari(config.atari, seeds)
     return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
@@ -96,15 +96,15 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
     streams = generators(config.seed)
     network = build_network(config, spec, streams["network"]).to(device)
     replay = build_replay(config, spec, device)
-    exploration, learner = config.exploration, config.learner
-    epsilon = LinearSchedule(
-        exploration.epsilon_start, exploration.epsilon_end, 0, exploration.epsilon_decay_transitions
-    )
+    learner, explore = config.learner, config.exploration
+    rate, end = learner.learning_rate, learner.learning_rate_end
+    learning_rate = LinearSchedule(rate, rate if end is None else end, 0, learner.learning_rate_decay_updates)
+    epsilon = LinearSchedule(explore.epsilon_start, explore.epsilon_end, 0, explore.epsilon_decay_transitions)
     return EVAAgent(
         Learner(
             network,
             OPTIMISERS[learner.optimiser](network.named_parameters(), learner.optimiser_epsilon),
-            learning_rate=_learning_rate(learner),
+            learning_rate=learning_rate,
             error=learner.error,
             target_period_updates=learner.target_period_updates,
             double=learner.double,
@@ -153,16 +153,11 @@ def build_adjuster(
     num_actions: int,
     num_episodes: int | None = None,
 ) -> EphemeralValueAdjuster:
-    """Return the fast system over a memory.
+    """Return planner and value buffers over a memory.
 
-    Args:
-        config: What to plan and how.
-        replay: The memory.
-        values: From embeddings to Q_theta.
-        network: From observations to Q_theta and embeddings; needed if remembered values are recomputed (P6).
-        num_actions: A.
-        num_episodes: For evaluation: episodes played side by side, each with its own value buffer, as large as in
-            training (P28).
+    `values` maps embeddings to Q_theta. `network` maps observations to Q_theta and embeddings; it is needed if
+    remembered values are recomputed (P6). In evaluation, each of `num_episodes` side by side has its own value buffer,
+    as large as in training (P28).
     """
     device, embedding_size = replay.embeddings.device, replay.embeddings.shape[1]
     num_lanes, is_shared = len(replay.lane_counts), config.value_buffers == "shared"
@@ -200,18 +195,10 @@ def build_planner(
 
 
 def _trace(config: EVAConfig) -> Trace:
-    traces: dict[str, Trace] = {
-        "tcp": partial(_without_embeddings, trajectory_centric_planning),
-        "n-step": partial(_without_embeddings, n_step),
-        "kbrl": partial(kernel_based_rl, bandwidth=config.kbrl_bandwidth, parametric_similarity=config.kbrl_similarity),
-    }
-    return traces[config.trace]
-
-
-def _without_embeddings(
-    trace: Callable[[Trajectories, Floats], Floats], trajectories: Trajectories, q_theta: Floats, _: Floats
-) -> Floats:
-    return trace(trajectories, q_theta)
+    if config.trace == "kbrl":
+        return partial(kernel_based_rl, bandwidth=config.kbrl_bandwidth, parametric_similarity=config.kbrl_similarity)
+    trace = trajectory_centric_planning if config.trace == "tcp" else n_step
+    return lambda trajectories, q_theta, _: trace(trajectories, q_theta)
 
 
 def _plain(number: T) -> T:
@@ -238,10 +225,10 @@ def make_adjuster(
         embedding_size: D, the input size of the last layer.
         num_actions: A.
         num_environments: E, environments that you step together.
-        memory_capacity: States remembered, over all environments; observations are not kept.
+        memory_capacity: States stored, over all environments; observations are not stored.
         discount: gamma.
         config: What to plan and how. Its weight, start and annealing are ignored: pass the weight to `adjust`.
-        device: Where embeddings are kept and searched.
+        device: Where embeddings are stored and searched.
     """
     if config.remembered_values == "recomputed":
         raise UserError("this adjuster keeps no observations: leave remembered_values at 'stored'.")
@@ -286,19 +273,11 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _learning_rate(config: LearnerConfig) -> LinearSchedule:
-    end = config.learning_rate if config.learning_rate_end is None else config.learning_rate_end
-    return LinearSchedule(config.learning_rate, end, 0, config.learning_rate_decay_updates)
-
-
 def nonparametric_weight(config: EVAConfig) -> NonparametricWeight:
     """Return the weight of Q_NP over a run."""
-    return NonparametricWeight(weight_schedule(config), start_when_full=config.start == "full")
-
-
-def weight_schedule(config: EVAConfig) -> LinearSchedule:
-    """Return the weight of Q_NP by transitions, once EVA applies."""
     weight = config.nonparametric_weight
     if config.anneal_start_transitions is None:
-        return LinearSchedule(weight, weight)
-    return LinearSchedule(weight, 0.0, config.anneal_start_transitions, config.anneal_transitions)
+        schedule = LinearSchedule(weight, weight)
+    else:
+        schedule = LinearSchedule(weight, 0.0, config.anneal_start_transitions, config.anneal_transitions)
+    return NonparametricWeight(schedule, start_when_full=config.start == "full")

@@ -45,7 +45,7 @@ def build_replay(config: Config, spec: EnvironmentSpec, device: torch.device) ->
 
 
 def bytes_per_slot(config: ReplayConfig, embedding_size: int, spec: EnvironmentSpec) -> int:
-    """Return the memory that one state takes in the replay buffer; compressed frames are estimated from above."""
+    """Return the memory in bytes that one state takes in the replay buffer: an upper bound if compressed."""
     return (
         bytes_per_observation(spec.observation_shape, spec.observation_dtype, spec.num_stacked, config.frames)
         + ReplayBuffer.bytes_per_slot(embedding_size, spec.num_environments)
@@ -55,14 +55,7 @@ def bytes_per_slot(config: ReplayConfig, embedding_size: int, spec: EnvironmentS
 
 
 def bytes_per_observation(shape: tuple[int, ...], dtype: np.dtype[Any], num_stacked: int, frames: str) -> int:
-    """Return the memory that a stored observation takes; compressed frames are estimated from above.
-
-    Args:
-        shape: Of one observation.
-        dtype: Of one observation.
-        num_stacked: Frames stacked in an observation; 1 if observations are stored whole.
-        frames: "raw" or "compressed".
-    """
+    """Return the memory that a stored observation takes, given `frames` "raw" or "compressed" (an upper bound)."""
     size = math.prod(shape) * dtype.itemsize // num_stacked
     if num_stacked == 1:
         return size
@@ -86,11 +79,10 @@ def _index(config: ReplayConfig, embedding_size: int) -> type[NeighbourIndex]:
 
 
 def _priorities(config: ReplayConfig) -> Priorities:
+    beta = LinearSchedule(config.importance_exponent_start, 1.0, 0, config.importance_anneal_transitions)
     return Priorities(
         config.replay_capacity,
         priority_exponent=config.priority_exponent,
         priority_floor=config.priority_floor,
-        importance_exponent=LinearSchedule(
-            config.importance_exponent_start, 1.0, 0, config.importance_anneal_transitions
-        ),
+        importance_exponent=beta,
     )
