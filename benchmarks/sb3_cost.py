@@ -1,7 +1,7 @@
 """Transitions per second of EVADQN and of Stable-Baselines3's DQN on Pong with a memory of 50,000.
 
-The runs alternate, each in its own process. The processes are told to keep freed memory: glibc otherwise decides by
-what was allocated before, which changes the speed by a tenth for reasons unrelated to EVA.
+The runs alternate, each in its own process. All processes keep freed memory (glibc's thresholds): otherwise glibc
+decides by earlier allocations, which changes the speed by a tenth for reasons unrelated to EVA.
 """
 
 from __future__ import annotations
