@@ -11,9 +11,9 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "eva"
 
-# Each room, and the rooms that it may import from.
+# Each package or module, and those that it may import from.
 BASE = {"errors", "types"}
-ROOMS = {
+ALLOWED = {
     "errors": set[str](),
     "ids": set[str](),
     "types": set[str](),
@@ -87,38 +87,37 @@ FILES = sorted(SOURCE.rglob("*.py"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_one_way(path: Path) -> None:
     relative = path.relative_to(SOURCE)
-    room = relative.parts[0].removesuffix(".py")
+    package = relative.parts[0].removesuffix(".py")
     for module in _imports(path):
-        package, _, inner = module.partition(".")
-        if package == "eva" and inner and inner.split(".")[0] != room:
-            assert any(_is_of(inner, name) for name in ROOMS[room]), f"{relative} must not import {module}"
+        top, _, inner = module.partition(".")
+        if top == "eva" and inner and inner.split(".")[0] != package:
+            assert any(_is_of(inner, name) for name in ALLOWED[package]), f"{relative} must not import {module}"
         for heavy, homes in HEAVY.items():
             if heavy in module.split("."):
                 assert str(relative) in homes, f"{relative} must not import {module}"
-        if room == "agent" and package not in {"eva", "__future__", *sys.stdlib_module_names}:
-            assert package in AGENT_PACKAGES, f"{relative} must not import {module}"
+        if package == "agent" and top not in {"eva", "__future__", *sys.stdlib_module_names}:
+            assert top in AGENT_PACKAGES, f"{relative} must not import {module}"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_arrow_is_drawn(room: str) -> None:
-    """What nothing imports need not be allowed."""
-    files = [path for path in FILES if path.relative_to(SOURCE).parts[0].removesuffix(".py") == room]
+@pytest.mark.parametrize("package", ALLOWED)
+def test_every_allowed_import_is_used(package: str) -> None:
+    files = [path for path in FILES if path.relative_to(SOURCE).parts[0].removesuffix(".py") == package]
     imported = {module.removeprefix("eva.") for path in files for module in _imports(path)}
-    assert [name for name in sorted(ROOMS[room]) if not any(_is_of(module, name) for module in imported)] == []
+    assert [name for name in sorted(ALLOWED[package]) if not any(_is_of(module, name) for module in imported)] == []
 
 
 MOST_MODULES = 14
 
 
 @pytest.mark.parametrize(
-    "room", sorted({path.parent for path in FILES}), ids=lambda path: str(path.relative_to(SOURCE))
+    "package", sorted({path.parent for path in FILES}), ids=lambda path: str(path.relative_to(SOURCE))
 )
-def test_no_room_is_crowded(room: Path) -> None:
-    assert len([path for path in room.glob("*.py") if path.name != "__init__.py"]) <= MOST_MODULES
+def test_packages_have_at_most_14_modules(package: Path) -> None:
+    assert len([path for path in package.glob("*.py") if path.name != "__init__.py"]) <= MOST_MODULES
 
 
-def test_every_room_is_known() -> None:
-    assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES} == set(ROOMS)
+def test_every_package_has_import_rules() -> None:
+    assert {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES} == set(ALLOWED)
 
 
 @pytest.mark.parametrize("module", ["eva", "eva.cli.main", "eva.report.pages", "eva.experiments.framework.command"])

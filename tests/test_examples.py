@@ -1,4 +1,4 @@
-"""The examples run, stay short, and EVA is a few lines that can be taken out again."""
+"""The examples run, and EVA can be removed from `own_dqn.py` by deleting the lines marked `# EVA`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def without_eva(source: str) -> str:
     return "".join(line for line in source.splitlines(keepends=True) if not MARK.search(line))
 
 
-def test_own_environment(tmp_path: Path) -> None:
+def test_own_environment_learns_and_is_recorded(tmp_path: Path) -> None:
     printed = output(EXAMPLES / "own_environment.py", tmp_path).splitlines()
     assert [line.partition(":")[0] for line in printed] == ["weight 0.0", "weight 0.4"]
     returns = [float(line.split()[-1]) for line in printed]
@@ -52,35 +52,32 @@ def test_own_environment(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "long-corridor" / "policy.safetensors").exists()
 
 
-def test_own_dqn_as_a_command(tmp_path: Path) -> None:
+def test_own_dqn_prints_its_return_and_writes_nothing(tmp_path: Path) -> None:
     printed = output(OWN_DQN, tmp_path, "--steps", "1000", "--weight", "0.4", "--seed", "1")
     assert re.fullmatch(r"1,000 steps: mean return of the last 20 episodes [\d.]+\n", printed)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sb3_cartpole(tmp_path: Path) -> None:
+def test_sb3_cartpole_saves_model_and_memory(tmp_path: Path) -> None:
     printed = output(EXAMPLES / "sb3_cartpole.py", tmp_path, "--steps", "1300", "--out", "here")
     assert re.fullmatch(r"weight 0\.4: mean return of 5 episodes [\d.]+ \(standard deviation [\d.]+\)\n", printed)
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["memory.pkl", "model.zip"]
 
 
-def test_sb3_atari(tmp_path: Path) -> None:
+def test_sb3_atari_saves_model_memory_and_logs(tmp_path: Path) -> None:
     printed = output(EXAMPLES / "sb3_atari.py", tmp_path, "--steps", "240", "--memory", "120", "--out", "here")
     assert re.fullmatch(r"240 steps, 11\d transitions remembered: here\n", printed), "full, and EVA applied"
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"memory.pkl", "model.zip", "tensorboard"}
 
 
-def test_own_dqn_is_one_short_file_and_eva_a_few_lines_of_it() -> None:
-    lines = OWN_DQN.read_text().splitlines()
-    assert 100 < len(lines) <= 170
-    assert 4 <= sum(bool(MARK.search(line)) for line in lines) <= 12
+def test_own_dqn_without_marked_lines_does_not_use_eva() -> None:
     plain = without_eva(OWN_DQN.read_text())
     assert not re.search(r"\beva\b|adjuster", plain), "all of EVA is marked"
     imported = set(re.findall(r"^(?:import|from) (\w+)", plain, re.MULTILINE))
     assert imported - set(sys.stdlib_module_names) == {"gymnasium", "numpy", "torch"}
 
 
-def test_weight_0_acts_as_without_eva_and_another_weight_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weight_zero_matches_the_example_without_eva(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[int] = []
     observe = EphemeralValueAdjuster.observe
 
