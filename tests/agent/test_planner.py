@@ -173,7 +173,7 @@ def nine_states(num_environments: int = 1) -> MemoryCase:
     return memory
 
 
-def planned(config: EVAConfig, num_environments: int = 1) -> tuple[PlannerCase, tuple[ValueBuffer, ...]]:
+def planned(config: EVAConfig, num_environments: int = 1) -> tuple[PlannerCase, Sequence[ValueBuffer]]:
     case = PlannerCase(nine_states(num_environments), config)
     case.query = case.memory.queries(num_environments)
     case.plan(case.query, [True] * num_environments)
