@@ -21,8 +21,8 @@ from benchmarks.atari_memory import pong
 from benchmarks.command_line import parser, use_cli_thread_settings
 from benchmarks.step_parts import as_input, plain_update
 from eva.agent.agent import EVAAgent
+from eva.experiments.timing.alternating import microseconds_by_round
 from eva.runs.loop import interact
-from eva.timing.alternating import microseconds_by_round
 from eva.types import VectorEnvironment
 
 ROUNDS, STEPS_PER_ROUND = 25, 20  # the agent plans every 20 steps: once a round

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import parser
+from eva.experiments.timing.full_memory import fill
 from eva.presets import preset
 from eva.runs.checkpoint.state import pack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore, load
 from eva.runs.loop import Training
-from eva.timing.full_memory import fill
 
 ROUNDS = 5
 FRAMES = 100_000

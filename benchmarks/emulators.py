@@ -12,8 +12,8 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from benchmarks.command_line import parser
 from eva.envs.atari import AtariGame, VectorAtari
+from eva.experiments.timing.alternating import microseconds
 from eva.games import GAME_SETS
-from eva.timing.alternating import microseconds
 
 NUM_ENVIRONMENTS, ROUNDS, REPEATS = 4, 15, 50
 

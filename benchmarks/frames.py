@@ -19,8 +19,8 @@ from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.agent.memory.observations import StackedObservations
 from eva.agent.memory.replay import ReplayBuffer
 from eva.envs.atari import AtariGame
+from eva.experiments.timing.alternating import microseconds
 from eva.games import GAME_SETS
-from eva.timing.alternating import microseconds
 from eva.types import Bools, Observations
 
 GAMES = ("pong", "breakout", "qbert")

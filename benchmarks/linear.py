@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from benchmarks.command_line import parser, use_cli_thread_settings
 from eva.agent.linear import linear
-from eva.timing.alternating import microseconds_by_round
+from eva.experiments.timing.alternating import microseconds_by_round
 
 ROUNDS, REPEATS = 25, 50
 NUM_INPUTS, NUM_OUTPUTS = 1568, 256

@@ -10,9 +10,9 @@ from benchmarks.command_line import parser
 from benchmarks.step_parts import with_weight
 from benchmarks.stopwatch import Stopwatch
 from eva.build import build_agent, build_environment
+from eva.experiments.timing.full_memory import fill
 from eva.presets import preset
 from eva.runs.loop import interact
-from eva.timing.full_memory import fill
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -17,7 +17,7 @@ from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.observations import WholeObservations
 from eva.agent.memory.priorities import Priorities
 from eva.agent.memory.replay import STEP, ReplayBuffer
-from eva.timing.alternating import microseconds
+from eva.experiments.timing.alternating import microseconds
 
 SIZES = (50_000, 500_000)
 BATCH_SIZE = 48

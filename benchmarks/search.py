@@ -22,7 +22,7 @@ from benchmarks.command_line import parser
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
-from eva.timing.alternating import microseconds
+from eva.experiments.timing.alternating import microseconds
 from eva.types import Ints
 
 SIZES = (50_000, 100_000, 250_000, 500_000)

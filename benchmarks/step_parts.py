@@ -19,10 +19,10 @@ from benchmarks.command_line import parser
 from eva.agent.network import is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
+from eva.experiments.timing.alternating import microseconds
+from eva.experiments.timing.full_memory import fill
 from eva.presets import preset
 from eva.runs.loop import interact
-from eva.timing.alternating import microseconds
-from eva.timing.full_memory import fill
 from eva.types import Batch
 
 ROUNDS, STEPS_PER_ROUND = 15, 200

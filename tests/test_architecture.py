@@ -31,8 +31,7 @@ ALLOWED = {
     | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
     | {"build_memory"},
     "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
-    "experiments": {"config", "errors", "files", "games", "presets", "report", "runs", "timing"},
-    "timing": {"agent", "config", "presets", "runs", "types"},
+    "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "config", "files", "report", "runs", "schema"},
     "cli": {

@@ -16,11 +16,11 @@ from eva.errors import UserError
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework import command
 from eva.experiments.framework.command import Places, list_runs, run_experiment, write_page
+from eva.experiments.framework.common import SEEDS
 from eva.experiments.framework.definition import Arm, jobs_of
 from eva.experiments.framework.quick import quick
 from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
-from eva.experiments.paper.maze import SEEDS
 from eva.experiments.paper.maze_tuning import ROUNDS
 from eva.presets import PRESETS, for_game, preset
 from eva.runs.record.directory import default_directory
@@ -81,7 +81,7 @@ def places(tmp_path: Path) -> Places:
 def test_every_run_has_its_own_directory(name: str) -> None:
     runs = jobs(name)
     assert len({job.directory for job in runs}) == len(runs)
-    assert runs or experiment(name).measure is not None
+    assert runs or experiment(name).timing is not None
     assert len({str(job.config) for job in runs}) == len(runs)
     assert not any(job.directory.is_absolute() for job in runs)
     assert all(1 <= play.steps <= job.config.steps for job in runs for play in job.plays)

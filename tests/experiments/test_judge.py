@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from eva.errors import UserError
 from eva.experiments.beyond.cartpole import best_network
-from eva.experiments.beyond.memory_choices import CHOICES, DEFAULT, SHARED
+from eva.experiments.beyond.memory_choices import CHOICES
 from eva.experiments.beyond.pong import dopamine
+from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
@@ -25,11 +26,10 @@ from eva.experiments.framework.judge import agreement, judge
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, mean_return
 from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
+from eva.experiments.timing import choice_speeds
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
-from eva.timing import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
-from eva.timing.choice_speeds import measure_speeds
 from tests.helpers.synthetic import ORIGIN, Learned, Played, World, draw_nothing, nothing_played, write_run
 
 ENDS = st.floats(-10, 10)
@@ -271,9 +271,9 @@ def test_every_choice_is_one_change() -> None:
 
 
 def test_speeds_are_measured_per_transition() -> None:
-    configs = {arm.label: arm.jobs[0].config for arm in experiment("memory-choices").arms()}
-    content = measure_speeds({name: configs[name] for name in (DEFAULT, SHARED)}, is_quick=True)
-    assert all(len(times) == 2 and min(times) > 0 for times in content["microseconds"].values())
+    times = choice_speeds.measure(is_quick=True)["microseconds"]
+    assert set(times) == {arm.label for arm in experiment("memory-choices").arms()}
+    assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in times.values())
 
 
 @pytest.mark.parametrize(("dqn", "eva", "expected"), [(-15.0, 5.0, ["yes", "yes"]), (-21.0, 5.0, ["no", "yes"])])

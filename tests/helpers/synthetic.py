@@ -74,7 +74,4 @@ def write_run(
 
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the figures, which take longer than everything else."""
-    monkeypatch.setattr("eva.report.plots._figure", lambda *_, **__: None)
-    monkeypatch.setattr("eva.report.plots._chart", lambda _: None)
-    monkeypatch.setattr("eva.report.plots._intervals", lambda _: None)
-    monkeypatch.setattr("eva.report.plots._saved", lambda _, form: b"<?xml" if form == "svg" else b"\x89PNG")
+    monkeypatch.setattr("eva.report.plots.files", lambda _: (b"<?xml", b"\x89PNG"))

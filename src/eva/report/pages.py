@@ -65,7 +65,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult
     names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
     folder = out or (paths[0] if len(paths) == 1 else root)
     html, png = folder / "report.html", folder / "report.png"
-    text, (_, picture) = page(tasks, names, folder), plots.figure_files(tasks)
+    text, (_, picture) = page(tasks, names, folder), plots.files(plots.LearningCurves(tasks))
     with refusing_kindly(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_whole(html, text.encode(errors="replace"))

@@ -6,7 +6,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ STYLE: dict[Any, Any] = {
     **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), LIGHT["muted"]),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left"), False),
 }
+BAND: dict[str, Any] = {"alpha": 0.16, "linewidth": 0}
+LEVEL: dict[str, Any] = {"color": LIGHT["optimum"], "linewidth": 1.3, "linestyle": (0, (5, 3))}
 FULL_COLUMNS = 3
 MOST_RUNS = 12  # per panel that are drawn individually; more would hide the means
 FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches; the last two are upper bounds
@@ -50,13 +52,18 @@ FULL_WIDTH, NARROW_WIDTH, CHARACTER, LEGEND_LINE = 8.0, 4.1, 0.09, 0.6  # inches
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a chart, with an interval at each point."""
+    """A line of a chart, with an interval at each point if `low` and `high` are given."""
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+    @classmethod
+    def through(cls, label: str, x: Sequence[float], estimates: Sequence[Estimate]) -> Line:
+        """Return the line through estimates, with their CIs."""
+        return cls(label, x, *zip(*((each.value, each.low, each.high) for each in estimates), strict=True))
 
 
 @dataclass(frozen=True)
@@ -75,52 +82,130 @@ class Chart:
     level: tuple[str, float] | None = None
     markers: bool = True
 
+    def draw(self) -> Figure:
+        """Draw all lines in one panel."""
+        figure = Figure(figsize=(FULL_WIDTH, 4.0), layout="constrained")
+        axes = figure.add_subplot()
+        for series, line in enumerate(self.lines):
+            stroke = _stroke(series)
+            axes.fill_between(line.x, line.low or line.y, line.high or line.y, color=stroke["color"], **BAND)
+            axes.plot(line.x, line.y, marker="o" if self.markers else None, linewidth=2.2, label=line.label, **stroke)
+        if self.level is not None:
+            _draw_level(axes, *self.level)
+        if self.logarithmic:
+            axes.set(xscale="log", yscale="log")
+            axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.set(xlabel=self.x_label, ylabel=self.y_label)
+        if self.markers:
+            ticks = self.lines[0].x
+            axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if self.logarithmic else f"{tick:g}" for tick in ticks])
+            axes.minorticks_off()
+        figure.legend(loc="outside upper left", ncols=len(self.lines))
+        return figure
+
 
 @dataclass(frozen=True)
 class Panel:
-    """An estimate for each label; infinite ones were not reached.
-
-    Attributes:
-        level: Position of the line of no difference.
-    """
+    """An estimate for each row, and the position of the line of no difference; infinite estimates were not reached."""
 
     x_label: str
     estimates: Sequence[Estimate]
     level: float | None = None
 
+    def draw(self, axes: Axes, rows: npt.NDArray[np.int64]) -> None:
+        """Draw a point and its CI in each row."""
+        numbers = np.array([(each.value, each.low, each.high) for each in self.estimates])
+        finite = numbers[np.isfinite(numbers)]
+        least, most = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+        edge = most + 0.08 * ((most - least) or 1.0)
+        values, lows, highs = np.clip(numbers, least, edge).T
+        reached, colour = np.isfinite(numbers[:, 0]), LIGHT["series-0"]
+        axes.hlines(rows, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
+        axes.plot(values[reached], rows[reached], "o", color=colour)
+        axes.plot(values[~reached], rows[~reached], ">", color=LIGHT["series-1"])
+        if not reached.all():
+            axes.set_title("right-hand triangle: not reached", loc="right", fontsize="small", color=LIGHT["series-1"])
+        if self.level is not None:
+            axes.axvline(self.level, zorder=0, **LEVEL)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.set_xlabel(self.x_label)
+
 
 @dataclass(frozen=True)
 class Intervals:
-    """Estimates with intervals, one row for each label, in panels side by side."""
+    """Estimates with CIs, one row for each label, in panels side by side."""
 
     labels: Sequence[str]
     panels: Sequence[Panel]
 
+    def draw(self) -> Figure:
+        """Draw the panels."""
+        figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(self.labels) + 0.9), layout="constrained")
+        all_axes = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
+        rows = np.arange(len(self.labels))[::-1]
+        for axes, panel in zip(all_axes, self.panels, strict=True):
+            panel.draw(axes, rows)
+        all_axes[0].set_yticks(rows, self.labels)
+        return figure
 
-def figure_files(tasks: Sequence[Task]) -> tuple[bytes, bytes]:
-    """Draw learning curves as SVG and PNG; deterministic bytes."""
-    return _files(lambda: _figure(tasks, narrow=False))
+
+@dataclass(frozen=True, eq=False)
+class LearningCurves:
+    """Learning curves, one panel for each task; `narrow` stacks the panels for a phone."""
+
+    tasks: Sequence[Task]
+    narrow: bool = False
+
+    def draw(self) -> Figure:
+        """Draw the panels and a legend that they share."""
+        columns = 1 if self.narrow else min(len(self.tasks), FULL_COLUMNS)
+        rows = math.ceil(len(self.tasks) / columns)
+        width = NARROW_WIDTH if self.narrow else FULL_WIDTH
+        panel_height = 2.9 if self.narrow else {1: 4.0, 2: 3.3}.get(columns, 2.7)
+        numbers = series_numbers(self.tasks)
+        shows_runs = max(len(task.runs) for task in self.tasks) <= MOST_RUNS
+        labels = [_wrap(label, width - LEGEND_LINE) for label in numbers]
+        legend_columns = max(1, int(width / (CHARACTER * max(map(len, numbers)) + LEGEND_LINE)))
+        legend_rows = math.ceil(len(labels) / legend_columns) * max(label.count("\n") + 1 for label in labels)
+        spacing = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.04, hspace=0.05)
+        figure = Figure(figsize=(width, panel_height * rows + 0.22 * legend_rows), layout=spacing)
+        for index, task in enumerate(self.tasks):
+            axes = figure.add_subplot(rows, columns, index + 1)
+            _draw_task(axes, task, numbers, shows_runs)
+            if len(self.tasks) > 1:
+                axes.set_title(
+                    _wrap(task.name, 0.85 * width / columns), loc="left", fontsize="medium", fontweight="bold"
+                )
+            if index % columns == 0:
+                axes.set_ylabel("episode return")
+        handles = [Line2D([], [], linewidth=2.4, label=label, **_stroke(series)) for series, label in enumerate(labels)]
+        figure.legend(
+            handles=handles,
+            loc="outside upper left",
+            ncols=legend_columns,
+            handlelength=1.6,
+            columnspacing=1.8,
+            borderaxespad=0.2,
+        )
+        return figure
 
 
-def chart_files(chart: Chart) -> tuple[bytes, bytes]:
-    """Draw a chart as SVG and PNG; deterministic bytes."""
-    return _files(lambda: _chart(chart))
+Drawing = Chart | Intervals | LearningCurves
 
 
-def intervals_files(intervals: Intervals) -> tuple[bytes, bytes]:
-    """Draw intervals as SVG and PNG; deterministic bytes."""
-    return _files(lambda: _intervals(intervals))
+def files(drawing: Drawing) -> tuple[bytes, bytes]:
+    """Return a drawing as SVG and PNG; deterministic bytes."""
+    with matplotlib.rc_context(STYLE):
+        figure = drawing.draw()
+        return _saved(figure, "svg"), _saved(figure, "png")
 
 
 def svg(tasks: Sequence[Task], narrow: bool) -> str:
-    """Draw learning curves as an `<svg>` element whose colours are the CSS variables named in `LIGHT`.
-
-    `narrow` stacks the panels for a phone.
-    """
+    """Draw learning curves as an `<svg>` element whose colours are the CSS variables named in `LIGHT`."""
     # Two figures on one page must not share the ids of their clip paths.
     salt = {"svg.hashsalt": "narrow" if narrow else "wide", "savefig.transparent": True}
     with matplotlib.rc_context(STYLE | salt):
-        text = _saved(_figure(tasks, narrow), "svg").decode()
+        text = _saved(LearningCurves(tasks, narrow).draw(), "svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r'^<svg[^>]*(viewBox="[^"]*")[^>]*>', r"<svg \1 aria-hidden='true'>", text)
@@ -132,12 +217,6 @@ def svg(tasks: Sequence[Task], narrow: bool) -> str:
     return text
 
 
-def _files(draw: Callable[[], Figure]) -> tuple[bytes, bytes]:
-    with matplotlib.rc_context(STYLE):
-        figure = draw()
-        return _saved(figure, "svg"), _saved(figure, "png")
-
-
 def _saved(figure: Figure, form: str) -> bytes:
     buffer = io.BytesIO()
     metadata = {"Software": None} if form == "png" else {"Date": None}
@@ -145,94 +224,12 @@ def _saved(figure: Figure, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def _chart(chart: Chart) -> Figure:
-    figure = Figure(figsize=(FULL_WIDTH, 4.0), layout="constrained")
-    axes = figure.add_subplot()
-    for series, line in enumerate(chart.lines):
-        stroke = _stroke(series)
-        axes.fill_between(line.x, line.low, line.high, color=stroke["color"], alpha=0.16, linewidth=0)
-        marker = "o" if chart.markers else None
-        axes.plot(line.x, line.y, marker=marker, linewidth=2.2, label=line.label, **stroke)
-    if chart.level is not None:
-        _draw_level(axes, *chart.level)
-    if chart.logarithmic:
-        axes.set(xscale="log", yscale="log")
-        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    if chart.markers:
-        ticks = chart.lines[0].x
-        axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if chart.logarithmic else f"{tick:g}" for tick in ticks])
-        axes.minorticks_off()
-    figure.legend(loc="outside upper left", ncols=len(chart.lines))
-    return figure
-
-
-def _intervals(intervals: Intervals) -> Figure:
-    figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(intervals.labels) + 0.9), layout="constrained")
-    all_axes = figure.subplots(1, len(intervals.panels), sharey=True, squeeze=False)[0]
-    rows = np.arange(len(intervals.labels))[::-1]
-    for axes, panel in zip(all_axes, intervals.panels, strict=True):
-        _draw_panel(axes, rows, panel)
-    all_axes[0].set_yticks(rows, intervals.labels)
-    return figure
-
-
-def _draw_panel(axes: Axes, rows: npt.NDArray[np.int64], panel: Panel) -> None:
-    numbers = np.array([(each.value, each.low, each.high) for each in panel.estimates])
-    finite = numbers[np.isfinite(numbers)]
-    least, most = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    edge = most + 0.08 * ((most - least) or 1.0)
-    values, lows, highs = np.clip(numbers, least, edge).T
-    reached, colour = np.isfinite(numbers[:, 0]), LIGHT["series-0"]
-    axes.hlines(rows, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
-    axes.plot(values[reached], rows[reached], "o", color=colour)
-    axes.plot(values[~reached], rows[~reached], ">", color=LIGHT["series-1"])
-    if not reached.all():
-        axes.set_title("right-hand triangle: not reached", loc="right", fontsize="small", color=LIGHT["series-1"])
-    if panel.level is not None:
-        axes.axvline(panel.level, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=0)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.set_xlabel(panel.x_label)
-
-
-def _figure(tasks: Sequence[Task], narrow: bool) -> Figure:
-    columns = 1 if narrow else min(len(tasks), FULL_COLUMNS)
-    rows = math.ceil(len(tasks) / columns)
-    width = NARROW_WIDTH if narrow else FULL_WIDTH
-    panel_height = 2.9 if narrow else {1: 4.0, 2: 3.3}.get(columns, 2.7)
-    numbers = series_numbers(tasks)
-    shows_runs = max(len(task.runs) for task in tasks) <= MOST_RUNS
-    labels = [_wrap(label, width - LEGEND_LINE) for label in numbers]
-    legend_columns = max(1, int(width / (CHARACTER * max(map(len, numbers)) + LEGEND_LINE)))
-    legend_rows = math.ceil(len(labels) / legend_columns) * max(label.count("\n") + 1 for label in labels)
-    spacing = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.04, hspace=0.05)
-    figure = Figure(figsize=(width, panel_height * rows + 0.22 * legend_rows), layout=spacing)
-    for index, task in enumerate(tasks):
-        axes = figure.add_subplot(rows, columns, index + 1)
-        _draw_task(axes, task, numbers, shows_runs)
-        if len(tasks) > 1:
-            axes.set_title(_wrap(task.name, 0.85 * width / columns), loc="left", fontsize="medium", fontweight="bold")
-        if index % columns == 0:
-            axes.set_ylabel("episode return")
-    handles = [Line2D([], [], linewidth=2.4, label=label, **_stroke(series)) for series, label in enumerate(labels)]
-    figure.legend(
-        handles=handles,
-        loc="outside upper left",
-        ncols=legend_columns,
-        handlelength=1.6,
-        columnspacing=1.8,
-        borderaxespad=0.2,
-    )
-    return figure
-
-
 def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool) -> None:
     for group in task.groups:
         _draw_group(axes, task, group, numbers[group.label], shows_runs)
-    if task.optimum is not None:
-        _draw_level(axes, f"optimum {number(task.optimum)}", task.optimum)
-    if task.chance is not None:
-        _draw_level(axes, f"random play {number(task.chance)}", task.chance)
+    for name, level in (("optimum", task.optimum), ("random play", task.chance)):
+        if level is not None:
+            _draw_level(axes, f"{name} {number(level)}", level)
     axes.margins(y=0.08)
     axes.set(xlim=(0, task.grid[-1]), xlabel="transitions")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -240,7 +237,7 @@ def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool
 
 
 def _draw_level(axes: Axes, name: str, value: float) -> None:
-    axes.axhline(value, color=LIGHT["optimum"], linewidth=1.3, linestyle=(0, (5, 3)), zorder=2)
+    axes.axhline(value, zorder=2, **LEVEL)
     axes.annotate(
         name,
         (1.0, value),
@@ -257,7 +254,7 @@ def _draw_level(axes: Axes, name: str, value: float) -> None:
 def _draw_group(axes: Axes, task: Task, group: Group, series: int, shows_runs: bool) -> None:
     grid, stroke = task.grid, _stroke(series)
     mean, low, high = group.band(grid)
-    axes.fill_between(grid, low, high, color=stroke["color"], alpha=0.16, linewidth=0)
+    axes.fill_between(grid, low, high, color=stroke["color"], **BAND)
     for run in group.runs:
         if run.finished and not shows_runs:
             continue

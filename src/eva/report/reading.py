@@ -82,14 +82,16 @@ def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
 
 def read_run(path: Path) -> RunRecord:
     """Read one run directory. Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`."""
-    config, status, provenance = (_read(path / f"{name}.json", _mapping) for name in ("config", "status", "provenance"))
+    config, status, provenance = (
+        read_parsed(path / f"{name}.json", _mapping) for name in ("config", "status", "provenance")
+    )
     finished = status.get("state") == "finished"
-    episodes = _read(path / "episodes.csv", lambda text: _episodes(text, finished))
+    episodes = read_parsed(path / "episodes.csv", lambda text: _episodes(text, finished))
     timing = path / "timing.jsonl"
     steps_per_second = seconds = math.nan
     if timing.exists() or packed(timing).exists():
         remedy = "delete it, and the report leaves the speed out."
-        steps_per_second, seconds = _read(timing, lambda text: _timing(text, finished), remedy)
+        steps_per_second, seconds = read_parsed(timing, lambda text: _timing(text, finished), remedy)
     try:
         if not isinstance(config["environment"]["id"], str):
             raise TypeError("environment.id is not text")
@@ -113,7 +115,8 @@ def read_run(path: Path) -> RunRecord:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
 
 
-def _read(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> T:
+def read_parsed(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> T:
+    """Parse the text of a file, or of its .gz file; raises UserError with the path and the remedy if that fails."""
     try:
         return parse(read_either(path).decode())
     except DAMAGE as error:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from eva.experiments.framework.common import DQN, PAPER_WEIGHT, curves, label, seeded
+from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
-from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import MEAN_RETURN, Measure
 from eva.presets import preset
 from eva.report.statistics import FloatArray
-from eva.runs.sweep.jobs import Job, Play
+from eva.runs.sweep.jobs import Play
 
 SEEDS = (20, 21, 22)  # tuned on seeds 0 to 17
 EVA = label(PAPER_WEIGHT)
@@ -23,47 +20,35 @@ SOLVED = 475.0
 """Gymnasium's threshold for the mean return of 100 episodes."""
 
 
-def arms() -> tuple[Arm, ...]:
-    """Return DQN and EVA, each playing greedily with the weight it was trained with."""
-    return tuple(
-        Arm("CartPole-v1", label(weight), tuple(_job(seed, weight) for seed in SEEDS)) for weight in (0.0, PAPER_WEIGHT)
-    )
-
-
-def _job(seed: int, weight: float) -> Job:
+def _arm(weight: float) -> Arm:
+    """Return an arm that plays greedily with the weight it was trained with."""
     plays = tuple(Play(steps, (weight,), NUM_EPISODES, epsilon=0.0) for steps in OCCASIONS)
-    return Job(Path("cartpole", f"weight-{weight:g}", f"seed-{seed}"), seeded(preset("cartpole"), seed, weight), plays)
+    folder = f"cartpole/weight-{weight:g}"
+    return arm("CartPole-v1", label(weight), folder, preset("cartpole"), {WEIGHT: weight}, seeds=SEEDS, plays=plays)
 
 
 def best_network(returns: FloatArray) -> FloatArray:
-    """Choose each run's best network by some episodes; return the mean of its other episodes, (seeds,).
-
-    Args:
-        returns: (networks, episodes, seeds)
-    """
+    """Choose each run's best network by some episodes, average its others: (networks, episodes, seeds) -> (seeds,)."""
     num_choosing = max(1, returns.shape[1] // CHOOSING)
     best = returns[:, :num_choosing].mean(axis=1).argmax(axis=0)
     counted: FloatArray = returns[best, num_choosing:, np.arange(len(best))].mean(axis=1)
     return counted
 
 
-def _best(evidence: Evidence, task: str, arm: str) -> FloatArray:
-    occasions = range(len(evidence.arms[task, arm].jobs[0].plays))
-    return best_network(np.stack([evidence.played(task, arm, occasion) for occasion in occasions]))
-
-
-BEST = Measure("greedy return of the best network", _best)
+BEST = Measure(
+    "greedy return of the best network",
+    lambda e, task, label: best_network(np.stack([e.played(task, label, i) for i in range(len(OCCASIONS))])),
+)
 EXPERIMENT = Experiment(
     name="cartpole",
     title="CartPole-v1, with and without EVA",
     question="Does the agent solve CartPole-v1 (mean return of at least 475 over 100 episodes), with and without EVA?",
-    arms=arms,
+    arms=lambda: (_arm(0.0), _arm(PAPER_WEIGHT)),
     claims=(
         Claim(OURS, "DQN solves CartPole-v1.", BEST, DQN, SOLVED, "better", 0, primary=True),
         Claim(OURS, "EVA solves CartPole-v1.", BEST, EVA, SOLVED, "better", 0),
     ),
     columns=(BEST, MEAN_RETURN),
-    figures=curves,
     notes=(
         "DQN's return oscillates here, so a run is judged by its best network: one is saved every 50,000 transitions, "
         "20 greedy episodes choose it and 100 other episodes count.",

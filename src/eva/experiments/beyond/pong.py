@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import eva
-from eva.experiments.framework.common import DQN, PAPER_WEIGHT, label, seeded
+from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import LATE_EPISODES
 from eva.games import PUBLISHED_SCORES
 from eva.presets import for_game, preset
-from eva.report.plots import Chart, Line, chart_files
-from eva.runs.sweep.jobs import Job
+from eva.report.plots import Chart, Line
 
 GAME, TASK = "pong", "Pong"
 RANDOM = PUBLISHED_SCORES[GAME].random
@@ -26,15 +24,9 @@ DOPAMINE = "DQN (Adam + MSE in JAX)"
 LAST_SHOWN = 5  # iteration of Dopamine's 200
 
 
-def arms() -> tuple[Arm, ...]:
-    """Return DQN and EVA, one run of each."""
-    return tuple(Arm(TASK, label(weight), (_job(weight),)) for weight in (0.0, PAPER_WEIGHT))
-
-
-def _job(weight: float) -> Job:
-    base = seeded(for_game(preset("atari-small"), GAME), SEED, weight)
-    config = replace(base, run=replace(base.run, threads=1))
-    return Job(Path(GAME, f"weight-{weight:g}", f"seed-{SEED}"), config)
+def _arm(weight: float) -> Arm:
+    config, folder = for_game(preset("atari-small"), GAME), f"{GAME}/weight-{weight:g}"
+    return arm(TASK, label(weight), folder, config, {WEIGHT: weight, "run.threads": 1}, seeds=(SEED,))
 
 
 def dopamine() -> dict[int, tuple[float, float]]:
@@ -48,24 +40,22 @@ def figures(evidence: Evidence) -> Figures:
     """Draw both runs beside Dopamine's, whose iteration i is drawn in the middle of its million frames."""
     task, lines = evidence.tasks[TASK], []
     for group in task.groups:
-        run = group.runs[0]
         mean, _, _ = group.band(task.grid)
         known = ~np.isnan(mean)
-        frames = (task.grid[known] * int(run.config["atari"]["frame_skip"]) / MILLION).tolist()
-        lines.append(Line(group.label, frames, *[mean[known].tolist()] * 3))
-    published = {i: each for i, each in dopamine().items() if i <= LAST_SHOWN}
-    value, deviation = (np.array(column) for column in zip(*published.values(), strict=True))
-    middles, low, high = [i + 0.5 for i in published], (value - deviation).tolist(), (value + deviation).tolist()
-    lines.append(Line(f"Dopamine's {DOPAMINE}", middles, value.tolist(), low, high))
-    chart = Chart("million frames", "episode return", lines, level=("random play", RANDOM), markers=False)
-    return {"curves": chart_files(chart)}
+        frames = task.grid[known] * int(group.runs[0].config["atari"]["frame_skip"]) / MILLION
+        lines.append(Line(group.label, frames.tolist(), mean[known].tolist()))
+    published = {i + 0.5: each for i, each in dopamine().items() if i <= LAST_SHOWN}
+    mean, deviation = np.array(list(published.values())).T
+    ends = (mean.tolist(), (mean - deviation).tolist(), (mean + deviation).tolist())
+    lines.append(Line(f"Dopamine's {DOPAMINE}", list(published), *ends))
+    return {"curves": Chart("million frames", "episode return", lines, level=("random play", RANDOM), markers=False)}
 
 
 EXPERIMENT = Experiment(
     name="pong",
     title="Pong with a small replay buffer",
     question="Does the Atari agent learn Pong on two cores, with and without EVA?",
-    arms=arms,
+    arms=lambda: (_arm(0.0), _arm(PAPER_WEIGHT)),
     claims=(
         Claim(OURS, "DQN ends above random play.", LATE_EPISODES, DQN, RANDOM, "better", 0, primary=True),
         Claim(OURS, "EVA ends above random play.", LATE_EPISODES, label(PAPER_WEIGHT), RANDOM, "better", 0),

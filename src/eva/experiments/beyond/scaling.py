@@ -10,110 +10,74 @@ import numpy as np
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import Measure
-from eva.report.plots import Chart, Line, chart_files
+from eva.report.plots import Chart, Line
 from eva.report.statistics import FloatArray, mean
-from eva.timing import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
 
+BRUTE, PROJECTED = "brute force", "projection"
+SEARCH, UPDATE, FIT = "search", "update", "fit"
+MEMORY_SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
 PAPER_SIZE = 500_000  # states in the paper's memory on Atari
-SEARCHING = (SEARCH, FIT)
+ARMS = {f"{search}, {size:,}": (search, size) for search in (BRUTE, PROJECTED) for size in MEMORY_SIZES}
+"""Search and size by label; nothing is trained."""
 
 
-def arm_label(search: str, size: int) -> str:
-    """Return the name of an arm."""
-    return f"{search}, {size:,}"
-
-
-def arms() -> tuple[Arm, ...]:
-    """Return both searches with every size; nothing is trained."""
-    return tuple(
-        Arm("maze agent, one thread", arm_label(search, size), ())
-        for search in (BRUTE, PROJECTED)
-        for size in MEMORY_SIZES
-    )
-
-
-def measure(is_quick: bool) -> dict[str, Any]:
-    """Time steps on this machine."""
-    from eva.timing.scaling_costs import measure_scaling  # imports torch: not to list experiments
-
-    return measure_scaling(is_quick)
-
-
-def times(measured: dict[str, Any], label: str, *parts: str) -> FloatArray:
+def times(measured: dict[str, Any], search: str, size: int, *parts: str) -> FloatArray:
     """Return microseconds of some parts of a step, or of all, round by round; of the nearest size that was measured."""
-    search, _, size = label.partition(", ")
-    sizes, rounds = measured["sizes"], measured["microseconds"][search]
-    place = int(np.argmin([abs(each - int(size.replace(",", ""))) for each in sizes]))
+    place = int(np.argmin(np.abs(np.subtract(measured["sizes"], size))))
+    rounds = measured["microseconds"][search]
     total: FloatArray = np.sum([rounds[part][place] for part in parts or rounds], axis=0)
     return total
+
+
+def search_times(measured: dict[str, Any], search: str, size: int) -> FloatArray:
+    """Return microseconds of a step's share of searching, round by round."""
+    return times(measured, search, size, SEARCH, FIT)
 
 
 def figures(evidence: Evidence) -> Figures:
     """Draw the whole step and the search by size."""
     measured, lines = evidence.measured, []
     for search in (BRUTE, PROJECTED):
-        for name, parts in (("whole step", ()), ("search", SEARCHING)):
-            values = [mean(times(measured, arm_label(search, size), *parts)) for size in measured["sizes"]]
-            y, low, high = ([getattr(each, end) for each in values] for end in ("value", "low", "high"))
-            lines.append(Line(f"{name}, {search}", measured["sizes"], y, low, high))
-    return {"costs": chart_files(Chart("states in the memory", "microseconds", lines, logarithmic=True))}
+        for name, part in (("whole step", times), ("search", search_times)):
+            means = [mean(part(measured, search, size)) for size in measured["sizes"]]
+            lines.append(Line.through(f"{name}, {search}", measured["sizes"], means))
+    return {"costs": Chart("states in the memory", "microseconds", lines, logarithmic=True)}
 
 
-def _measure(name: str, values: Callable[[dict[str, Any], str], FloatArray]) -> Measure:
-    return Measure(
-        name, lambda evidence, _, label: values(evidence.measured, label), unit="rounds", higher_is_better=False
-    )
+def _measure(name: str, values: Callable[[dict[str, Any], str, int], FloatArray]) -> Measure:
+    return Measure(name, lambda e, _, label: values(e.measured, *ARMS[label]), unit="rounds", higher_is_better=False)
 
 
-def _growth(measured: dict[str, Any], label: str) -> FloatArray:
-    smallest = arm_label(label.partition(", ")[0], MEMORY_SIZES[0])
-    growth: FloatArray = times(measured, label) / times(measured, smallest)
-    return growth
-
-
-def _against_brute_force(measured: dict[str, Any], label: str) -> FloatArray:
-    brute = label.replace(PROJECTED, BRUTE)
-    ratio: FloatArray = times(measured, label, *SEARCHING) / times(measured, brute, *SEARCHING)
-    return ratio
-
-
-def _against_update(measured: dict[str, Any], label: str) -> FloatArray:
-    ratio: FloatArray = times(measured, label, *SEARCHING) / times(measured, label, UPDATE)
-    return ratio
-
-
-GROWTH = _measure("step, multiple of the smallest memory's", _growth)
-RATIO = _measure("search, multiple of brute force's", _against_brute_force)
-PER_UPDATE = _measure("search, multiple of an update's", _against_update)
-LARGEST, PAPERS = arm_label(PROJECTED, MEMORY_SIZES[-1]), arm_label(PROJECTED, PAPER_SIZE)
+GROWTH = _measure(
+    "step, multiple of the smallest memory's",
+    lambda measured, search, size: times(measured, search, size) / times(measured, search, MEMORY_SIZES[0]),
+)
+RATIO = _measure(
+    "search, multiple of brute force's",
+    lambda measured, search, size: search_times(measured, search, size) / search_times(measured, BRUTE, size),
+)
+PER_UPDATE = _measure(
+    "search, multiple of an update's",
+    lambda measured, search, size: search_times(measured, search, size) / times(measured, search, size, UPDATE),
+)
+LARGEST, PAPERS = f"{PROJECTED}, {MEMORY_SIZES[-1]:,}", f"{PROJECTED}, {PAPER_SIZE:,}"
 EXPERIMENT = Experiment(
     name="scaling",
     title="The cost of a step as the memory grows",
     question="How much slower is a step of EVA over a memory of 2,000,000 states than over one of 10,000?",
-    arms=arms,
+    arms=lambda: tuple(Arm("maze agent, one thread", label, ()) for label in ARMS),
     claims=(
         Claim(OURS, "2,000,000 states take less than twice the time.", GROWTH, LARGEST, 2.0, "better", 0, primary=True),
         *(
-            Claim(
-                OURS,
-                f"The projection halves the search over {size:,}.",
-                RATIO,
-                arm_label(PROJECTED, size),
-                0.5,
-                "better",
-                0,
-            )
-            for size in MEMORY_SIZES
-            if size >= PAPER_SIZE
+            Claim(OURS, f"The projection halves the search over {size:,}.", RATIO, label, 0.5, "better", 0)
+            for label, (search, size) in ARMS.items()
+            if search == PROJECTED and size >= PAPER_SIZE
         ),
         Claim(OURS, "A step's share of searching costs less than its update.", PER_UPDATE, PAPERS, 1.0, "better", 0),
     ),
-    columns=(
-        _measure("step, microseconds", times),
-        _measure("search, microseconds", lambda m, x: times(m, x, *SEARCHING)),
-    ),
+    columns=(_measure("step, microseconds", times), _measure("search, microseconds", search_times)),
     figures=figures,
-    measure=measure,
+    timing="eva.experiments.timing.scaling_costs",
     notes=(
         "The maze's agent: one environment, 64-dimensional embeddings, a plan every 20 steps, an update at each. The "
         "memory repeats random play, with synthetic embeddings that have the spectrum of real ones; queries likewise.",

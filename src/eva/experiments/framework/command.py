@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from eva.runs.sweep.jobs import Job, Outcome
 
 @dataclass(frozen=True)
 class Places:
-    """Folders of runs and results; `--quick` uses a separate one."""
+    """Folders of runs and results; `--quick` uses a folder of its own in that of runs."""
 
     runs: Path
     results: Path
@@ -33,26 +34,38 @@ class Places:
         """The folder of all runs."""
         return self.runs / "quick" / "runs" if self.quick else self.runs
 
-    @property
-    def results_here(self) -> Path:
-        """The folder of all results."""
-        return self.runs / "quick" / "results" if self.quick else self.results
+    def records(self, experiment: Experiment) -> Records:
+        """Return the kept runs of an experiment."""
+        return Records(self.runs / "quick" / "results" if self.quick else self.results, experiment.name)
+
+    def arms(self, experiment: Experiment) -> Sequence[Arm]:
+        """Return the arms of an experiment, or their quick form."""
+        return quick(experiment.arms()) if self.quick else experiment.arms()
+
+    def placed(self, job: Job, experiment: Experiment) -> Job:
+        """Return a job with its full run directory and the command that runs it."""
+        command = (*experiment.command, *(["--quick"] if self.quick else []))
+        return replace(job, directory=self.runs_here / job.directory, command=command)
+
+    def find(self, job: Job, records: Records) -> Path | None:
+        """Return where the finished run of a job is kept, or else its finished run directory, or None."""
+        here = self.runs_here / job.directory
+        return records.find(job) or (here if job.is_done_in(here) else None)
 
 
 def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
     """Return the jobs that have no kept results, each with its full run directory."""
-    records = Records(places.results_here, experiment.name)
-    jobs = [job for job in jobs_of(_arms(experiment, places)) if records.find(job) is None]
-    return [_placed(job, experiment, places) for job in jobs]
+    records = places.records(experiment)
+    jobs = [job for job in jobs_of(places.arms(experiment)) if records.find(job) is None]
+    return [places.placed(job, experiment) for job in jobs]
 
 
 def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
     """Train what is not finished, keep each run as soon as it ends, and write the page; returns a line per claim."""
-    arms = _arms(experiment, places)
-    records = Records(places.results_here, experiment.name)
+    arms, records = places.arms(experiment), places.records(experiment)
     left = {}
     for job in jobs_of(arms):
-        done = _where_done(job, places, records)
+        done = places.find(job, records)
         if done is None:
             left[places.runs_here / job.directory] = job
         else:
@@ -62,7 +75,7 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
         if outcome.state == "finished":
             records.keep(left[outcome.job.directory], outcome.job.directory)
 
-    placed = [_placed(job, experiment, places) for job in left.values()]
+    placed = [places.placed(job, experiment) for job in left.values()]
     outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
     failed = [each.sentence for each in outcomes if each.state == "failed"]
     if failed:
@@ -74,12 +87,12 @@ def run_experiment(experiment: Experiment, places: Places, num_processes: int) -
 def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is_quick: bool = False) -> str:
     """Judge the kept runs and write page, summary and figures; returns a line for each claim."""
     folder = records.folder.parent
-    if experiment.measure is not None and not (folder / MEASURED).exists():
+    if experiment.timing is not None and not (folder / MEASURED).exists():
         with refusing_kindly(folder):
             folder.mkdir(parents=True, exist_ok=True)
         origin = provenance(experiment.command, threads=1, device="cpu")
-        measured = {**experiment.measure(is_quick), "provenance": origin}
-        write_whole(folder / MEASURED, (json.dumps(measured) + "\n").encode())
+        measured = importlib.import_module(experiment.timing).measure(is_quick)
+        write_whole(folder / MEASURED, (json.dumps({**measured, "provenance": origin}) + "\n").encode())
     files = contents(experiment, Evidence(arms, records))
     for name, content in files.items():
         write_whole(folder / name, content)
@@ -89,31 +102,12 @@ def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is
 
 def list_runs(experiment: Experiment, places: Places) -> str:
     """Return a line for each run with its progress."""
-    records = Records(places.results_here, experiment.name)
-    lines = []
-    for job in jobs_of(_arms(experiment, places)):
-        done = _where_done(job, places, records)
-        status = read_status(places.runs_here / job.directory)
+    records, lines = places.records(experiment), []
+    for job in jobs_of(places.arms(experiment)):
+        done, status = places.find(job, records), read_status(places.runs_here / job.directory)
         so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
     if not lines:
         return f"{experiment.name} has no runs: it is a measurement of this machine"
     widths = [max(len(line[column]) for line in lines) for column in range(2)]
     return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
-
-
-def _placed(job: Job, experiment: Experiment, places: Places) -> Job:
-    command = (*experiment.command, *(["--quick"] if places.quick else []))
-    return replace(job, directory=places.runs_here / job.directory, command=command)
-
-
-def _arms(experiment: Experiment, places: Places) -> Sequence[Arm]:
-    return quick(experiment.arms()) if places.quick else experiment.arms()
-
-
-def _where_done(job: Job, places: Places, records: Records) -> Path | None:
-    kept = records.find(job)
-    if kept is not None:
-        return kept
-    here = places.runs_here / job.directory
-    return here if job.is_done_in(here) else None

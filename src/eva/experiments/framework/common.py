@@ -1,18 +1,29 @@
-"""What experiments share: names of arms, runs and figures."""
+"""What experiments share: how arms are named and made from changes of a configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from eva.config import Config
-from eva.experiments.framework.definition import Figures
-from eva.experiments.framework.evidence import Evidence
-from eva.report.plots import figure_files
-from eva.runs.sweep.jobs import Job
+from eva.experiments.framework.definition import Arm
+from eva.runs.sweep.jobs import Job, Play
 
 DQN, DOUBLE_DQN, PRIORITISED = "DQN", "Double DQN", "Double DQN, prioritised"
 PAPER_WEIGHT = 0.4
+WEIGHT = "eva.nonparametric_weight"
+SEEDS = (0, 1, 2, 3, 4)
+
+Changes = Mapping[str, Any]
+"""Values of fields by path, such as "learner.double"."""
+NO_CHANGES: Changes = {}
+LEARNERS: Mapping[str, Changes] = {
+    DQN: NO_CHANGES,
+    DOUBLE_DQN: {"learner.double": True},
+    PRIORITISED: {"learner.double": True, "replay.prioritised": True},
+}
 
 
 def label(weight: float) -> str:
@@ -20,22 +31,33 @@ def label(weight: float) -> str:
     return DQN if weight == 0 else f"EVA, weight {weight:g}"
 
 
-def seeded(config: Config, seed: int, weight: float) -> Config:
-    """Return one run of an arm: on the CPU, so that other machines can repeat it, and never stopped early."""
-    return replace(
-        config,
-        seed=seed,
-        eva=replace(config.eva, nonparametric_weight=weight),
-        run=replace(config.run, device="cpu", checkpoints_kept=1, stop_when_diverged=False),
-    )
+def changed(config: Config, changes: Changes) -> Config:
+    """Return a configuration with some fields changed."""
+    groups: dict[str, dict[str, Any]] = {"": {}}
+    for path, value in changes.items():
+        group, _, name = path.rpartition(".")
+        groups.setdefault(group, {})[name] = value
+    whole = groups.pop("")
+    return replace(config, **whole, **{name: replace(getattr(config, name), **new) for name, new in groups.items()})
 
 
-def changed(job: Job, arm: str, config: Config) -> Job:
-    """Return a run of another arm with the same seed, beside the directory of `job`."""
-    place, _, seed = job.directory.parts
-    return replace(job, directory=Path(place, arm, seed), config=config)
+def arm(
+    task: str,
+    label: str,
+    folder: str,
+    config: Config,
+    changes: Changes,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    plays: tuple[Play, ...] = (),
+    played_weight: float | None = None,
+    trainer: str = Job.trainer,
+) -> Arm:
+    """Return an arm with a run in `folder` for each seed.
 
-
-def curves(evidence: Evidence) -> Figures:
-    """Draw the learning curves of every task."""
-    return {"curves": figure_files(list(evidence.tasks.values()))}
+    Runs use the CPU, so that other machines can repeat them, and are never stopped early.
+    """
+    fields = {"run.device": "cpu", "run.checkpoints_kept": 1, "run.stop_when_diverged": False, **changes}
+    configs = {seed: changed(config, {**fields, "seed": seed}) for seed in seeds}
+    jobs = (Job(Path(folder, f"seed-{seed}"), each, plays, trainer=trainer) for seed, each in configs.items())
+    return Arm(task, label, tuple(jobs), played_weight)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
+from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, Measure
+from eva.report.plots import Drawing, LearningCurves
 from eva.runs.sweep.jobs import Job
 
-if TYPE_CHECKING:
-    from eva.experiments.framework.evidence import Evidence
-    from eva.experiments.framework.measures import Measure
-
 Expected = Literal["better", "worse", "no worse"]
-Figures = Mapping[str, tuple[bytes, bytes]]
-"""SVG and PNG by file name without suffix."""
+Figures = Mapping[str, Drawing]
+"""Drawings by file name without suffix."""
 
 OURS = "ours"
 """Source of a claim that is not in the paper."""
@@ -29,13 +28,13 @@ class Arm:
         task: Environment. Arms of one task share a figure panel.
         label: Name of the arm, unique within its task.
         jobs: One for each seed. Directories are relative; experiments that share a run name the same directory.
-        weight: Of Q_NP in the single episodes that represent this arm, if it is judged by single episodes.
+        played_weight: Weight of Q_NP in the single episodes that represent this arm; by default that of training.
     """
 
     task: str
     label: str
     jobs: tuple[Job, ...]
-    weight: float | None = None
+    played_weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,6 @@ class Claim:
 
     Attributes:
         where: Place in the paper, or OURS.
-        text: One sentence.
-        measure: What is compared.
         arm: Label of the arm.
         compared_with: Label of another arm, or a level.
         expected: What the statement says about the arm.
@@ -65,21 +62,24 @@ class Claim:
     primary: bool = False
 
 
+def curves(evidence: Evidence) -> Figures:
+    """Draw the learning curves of every task."""
+    return {"curves": LearningCurves(list(evidence.tasks.values()))}
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A figure or a paragraph of the paper, or a question of ours.
 
     Attributes:
         name: On the command line, and the folder of its results.
-        title: One line.
-        question: One sentence.
         arms: What is run; depends on nothing but the experiment.
         claims: What is judged.
         columns: Measures in the table of arms.
         figures: Draws the page's figures.
         notes: Facts about the set-up that a reader needs. Interpretation belongs in docs/results.md.
-        measure: Measures something besides the runs, once, on the machine that asks first: plain JSON types. The
-            argument selects the quick form.
+        timing: Module whose `measure(is_quick)` times something besides the runs, once, on the machine that asks
+            first; returns plain JSON types. By name, because it imports torch.
         by_name_only: It takes too long to be part of `--all`.
         arguments: Of `eva experiment`, if the name alone does not identify it.
     """
@@ -89,12 +89,12 @@ class Experiment:
     question: str
     arms: Callable[[], tuple[Arm, ...]]
     claims: tuple[Claim, ...]
-    columns: tuple[Measure, ...]
-    figures: Callable[[Evidence], Figures]
+    columns: tuple[Measure, ...] = (FINAL_RETURN, MEAN_RETURN)
+    figures: Callable[[Evidence], Figures] = curves
     notes: tuple[str, ...] = ()
-    measure: Callable[[bool], dict[str, Any]] | None = None
+    timing: str | None = None
     by_name_only: bool = False
-    arguments: tuple[str, ...] = ()
+    arguments: Sequence[str] = ()
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eva.errors import UserError
-from eva.experiments.framework.definition import Arm
 from eva.experiments.framework.records import Records
 from eva.report.curves import Group, Task, levels
-from eva.report.reading import RunRecord, read_run
+from eva.report.reading import RunRecord, read_parsed, read_run
 from eva.report.statistics import FloatArray
 from eva.runs.sweep.jobs import Job
 
+if TYPE_CHECKING:
+    from eva.experiments.framework.definition import Arm
+
 MEASURED = "measured.json"
 """What was measured besides the runs."""
+REMEDY = "delete it and run the same command again."
 
 
 class Evidence:
-    """The runs of an experiment; all must be finished.
-
-    Args:
-        arms: Of the experiment.
-        records: Where its runs are kept.
+    """The kept runs of an experiment's arms; raises UserError if one is not finished.
 
     Attributes:
-        arms: The same, by task and label.
+        arms: Arms by task and label.
         tasks: The runs of all arms, by task.
     """
 
@@ -39,14 +38,13 @@ class Evidence:
         self.arms = {(arm.task, arm.label): arm for arm in arms}
         self._paths = {key: [_kept(records, job) for job in arm.jobs] for key, arm in self.arms.items()}
         runs = {path: read_run(path) for path in {path for paths in self._paths.values() for path in paths}}
-        groups = {
+        self._groups = {
             key: Group(key[1], (), tuple(runs[path] for path in paths)) for key, paths in self._paths.items() if paths
         }
         self.tasks: dict[str, Task] = {}
-        for name in dict.fromkeys(task for task, _ in groups):
-            mine = tuple(group for (task, _), group in groups.items() if task == name)
-            self.tasks[name] = Task(name, *levels(mine[0].runs[0].config), mine)
-        self._groups = groups
+        for name in dict.fromkeys(task for task, _ in self._groups):
+            groups = tuple(group for (task, _), group in self._groups.items() if task == name)
+            self.tasks[name] = Task(name, *levels(groups[0].runs[0].config), groups)
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -56,14 +54,7 @@ class Evidence:
     @property
     def measured(self) -> dict[str, Any]:
         """What was measured besides the runs, with its provenance."""
-        with _naming(self._folder / MEASURED) as path:
-            content: dict[str, Any] = json.loads(path.read_text())
-        return content
-
-    @property
-    def has_measured(self) -> bool:
-        """Whether anything was measured besides the runs."""
-        return (self._folder / MEASURED).exists()
+        return read_parsed(self._folder / MEASURED, json.loads, REMEDY)
 
     def group(self, task: str, label: str) -> Group:
         """Return the runs of an arm."""
@@ -75,24 +66,17 @@ class Evidence:
 
     def played(self, task: str, label: str, occasion: int) -> FloatArray:
         """Return the returns of single episodes, (episodes, seeds), played with the arm's weight on an occasion."""
-        arm = self.arms[task, label]
-        columns = []
+        arm, columns = self.arms[task, label], []
         for job, path in zip(arm.jobs, self._paths[task, label], strict=True):
-            with _naming(path / job.plays[occasion].file) as file:
-                played = {each["weight"]: each["returns"] for each in json.loads(file.read_text())["played"]}
-                columns.append(played[job.config.eva.nonparametric_weight if arm.weight is None else arm.weight])
+            weight = job.config.eva.nonparametric_weight if arm.played_weight is None else arm.played_weight
+            columns.append(read_parsed(path / job.plays[occasion].file, partial(_returns, weight=weight), REMEDY))
         returns: FloatArray = np.array(columns).T
         return returns
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[Path]:
-    """Name the file if its content is not as expected."""
-    try:
-        yield path
-    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"cannot read {path} ({reason}): delete it and run the same command again.") from error
+def _returns(text: str, weight: float) -> list[float]:
+    returns: dict[float, list[float]] = {each["weight"]: each["returns"] for each in json.loads(text)["played"]}
+    return returns[weight]
 
 
 def _kept(records: Records, job: Job) -> Path:

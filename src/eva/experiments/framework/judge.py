@@ -26,29 +26,22 @@ class Judgement:
 
 def judge(experiment: Experiment, evidence: Evidence) -> list[Judgement]:
     """Judge all claims of an experiment."""
-    return [judge_claim(claim, evidence) for claim in experiment.claims]
+    return [_judge(claim, evidence) for claim in experiment.claims]
 
 
-def judge_claim(claim: Claim, evidence: Evidence) -> Judgement:
-    """Measure a claim's difference and judge it."""
-    task = claim.task or next(iter(evidence.arms))[0]
-    difference = claim.measure.difference(evidence, task, claim.arm, claim.compared_with)
-    known = evidence.tasks.get(task)
-    margin = claim.margin if claim.margin is not None else known.margin if known else 0.0
-    better = claim.measure.higher_is_better
-    found = verdict(difference, margin, higher_is_better=better)
-    low = difference.low if better else -difference.high
+def _judge(claim: Claim, evidence: Evidence) -> Judgement:
+    measure, task = claim.measure, claim.task or next(iter(evidence.arms))[0]
+    difference = measure.difference(evidence, task, claim.arm, claim.compared_with)
+    margin = claim.margin
+    if margin is None:
+        margin = evidence.tasks[task].margin
+    found = verdict(difference, margin, higher_is_better=measure.higher_is_better)
+    low = difference.low if measure.higher_is_better else -difference.high
     return Judgement(claim, task, difference, margin, found, agreement(claim.expected, found, low > -margin))
 
 
 def agreement(expected: Expected, found: Verdict, is_no_worse: bool) -> Agreement:
-    """Return whether a verdict agrees with what a claim says.
-
-    Args:
-        expected: What the claim says.
-        found: The verdict.
-        is_no_worse: Whether the CI excludes a loss of the margin or more.
-    """
+    """Return whether a verdict agrees with a claim; `is_no_worse`: the CI excludes a loss of the margin or more."""
     if expected == "no worse":
         return "yes" if is_no_worse else "no" if found == "worse" else "open"
     return "open" if found == "undecided" else "yes" if found == expected else "no"

@@ -14,6 +14,7 @@ import jinja2
 from eva.experiments.framework.definition import Experiment
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.judge import Judgement, judge
+from eva.report import plots
 from eva.report.format import number, signed
 from eva.report.reading import RunRecord
 
@@ -23,13 +24,13 @@ DIGITS = 4  # in summary.json: the rest may differ between machines
 def contents(experiment: Experiment, evidence: Evidence) -> dict[str, bytes]:
     """Return the files of an experiment's folder by name."""
     figures = experiment.figures(evidence)
-    content = _plain(summary(experiment, evidence) | {"figures": list(figures)})
+    content = _plain({**summary(experiment, evidence), "figures": list(figures)})
     files = {
         "README.md": _render("page.md.j2", content).encode(),
         "summary.json": (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(),
     }
-    for name, (svg, png) in figures.items():
-        files |= {f"{name}.svg": svg, f"{name}.png": png}
+    for name, drawing in figures.items():
+        files[f"{name}.svg"], files[f"{name}.png"] = plots.files(drawing)
     return files
 
 
@@ -40,7 +41,7 @@ def all_claims(summaries: Mapping[str, Any]) -> str:
 
 def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
     """Return all numbers of an experiment, with their provenance."""
-    timed = evidence.measured["provenance"] if evidence.has_measured else None
+    timed = evidence.measured["provenance"] if experiment.timing else None
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -81,13 +82,13 @@ def _claim(each: Judgement) -> dict[str, Any]:
 
 def _arms(experiment: Experiment, evidence: Evidence) -> list[dict[str, Any]]:
     over_tasks = all(measure.over_tasks for measure in experiment.columns)
-    rows = {("all" if over_tasks else task, label): task for task, label in evidence.arms}
+    rows = {("all" if over_tasks else task, label): arm for (task, label), arm in evidence.arms.items()}
     table = []
-    for (shown, label), task in rows.items():
-        cells = {measure.name: asdict(measure.estimate(evidence, task, label)) for measure in experiment.columns}
-        runs = evidence.group(task, label).runs if evidence.arms[task, label].jobs else ()
-        diverged = sum(run.diverged is not None for run in runs)
-        table.append({"task": shown, "arm": label, "diverged": diverged, **cells})
+    for (shown, label), arm in rows.items():
+        runs = evidence.group(arm.task, label).runs if arm.jobs else ()
+        row = {"task": shown, "arm": label, "diverged": sum(run.diverged is not None for run in runs)}
+        cells = {measure.name: asdict(measure.estimate(evidence, arm.task, label)) for measure in experiment.columns}
+        table.append({**row, **cells})
     return table
 
 

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from eva.experiments.framework.common import changed
 from eva.experiments.framework.definition import Arm
 from eva.runs.sweep.jobs import Job
 
 STEPS = 400
 MOST_JOBS, NUM_EPISODES = 8, 3
+CHANGES = {
+    "steps": STEPS,
+    "maze.max_episode_steps": 20,
+    "atari.max_episode_frames": 80,
+    "replay.replay_capacity": 200,
+    "learner.learning_starts_transitions": 100,
+    "exploration.epsilon_decay_transitions": 200,
+    "eva.trajectory_length": 10,
+    "eva.value_buffer_capacity": 100,
+    "run.metrics_period_transitions": 100,
+}
 
 
 def quick(arms: Sequence[Arm]) -> tuple[Arm, ...]:
@@ -19,22 +31,9 @@ def quick(arms: Sequence[Arm]) -> tuple[Arm, ...]:
 
 
 def _shortened(job: Job) -> Job:
-    config = job.config
-    share = STEPS / config.steps
-    eva = replace(config.eva, trajectory_length=10, value_buffer_capacity=100)
+    share, eva, changes = STEPS / job.config.steps, job.config.eva, dict(CHANGES)
     if eva.anneal_start_transitions is not None:
-        start, length = round(share * eva.anneal_start_transitions), round(share * eva.anneal_transitions)
-        eva = replace(eva, anneal_start_transitions=start, anneal_transitions=length)
-    small = replace(
-        config,
-        steps=STEPS,
-        maze=replace(config.maze, max_episode_steps=20),
-        atari=replace(config.atari, max_episode_frames=80),
-        replay=replace(config.replay, replay_capacity=200),
-        learner=replace(config.learner, learning_starts_transitions=100),
-        exploration=replace(config.exploration, epsilon_decay_transitions=200),
-        eva=eva,
-        run=replace(config.run, metrics_period_transitions=100),
-    )
+        changes["eva.anneal_start_transitions"] = round(share * eva.anneal_start_transitions)
+        changes["eva.anneal_transitions"] = round(share * eva.anneal_transitions)
     plays = tuple(replace(play, steps=round(share * play.steps), num_episodes=NUM_EPISODES) for play in job.plays)
-    return replace(job, config=small, plays=plays)
+    return replace(job, config=changed(job.config, changes), plays=plays)

@@ -3,63 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from eva.config import ExplorationConfig, LearnerConfig
-from eva.experiments.framework.common import seeded
+from eva.experiments.framework.common import WEIGHT, Changes, arm
 from eva.experiments.framework.definition import Arm, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import Measure
 from eva.presets import preset
-from eva.report.plots import Intervals, Panel, intervals_files
-from eva.runs.sweep.jobs import Job, Play
+from eva.report.plots import Intervals, Panel
+from eva.runs.sweep.jobs import Play
 
 # Settings are changes of this base, not of the presets: the presets follow the tuning.
-BASE_LEARNER = LearnerConfig(
-    discount=0.95,
-    batch_size=48,
-    optimiser="adam",
-    optimiser_epsilon=1e-8,
-    learning_rate=5e-4,
-    error="huber",
-    target_period_updates=500,
-    learning_starts_transitions=1_000,
-    max_gradient_norm=None,
-    update_period_steps=1,
-    updates_per_round=1,
-)
-BASE_EXPLORATION = ExplorationConfig(epsilon_start=1.0, epsilon_end=0.1, epsilon_decay_transitions=40_000)
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "base": {},
-    "decay-20000": {"epsilon_decay_transitions": 20_000},
-    "decay-80000": {"epsilon_decay_transitions": 80_000},
-    "discount-0.9": {"discount": 0.9},
-    "discount-0.98": {"discount": 0.98},
-    "rate-2.5e-4": {"learning_rate": 2.5e-4},
-    "rate-1e-3": {"learning_rate": 1e-3},
-    "target-200": {"target_period_updates": 200},
-    "target-1000": {"target_period_updates": 1_000},
-    "squared": {"error": "squared"},
-    "epsilon-3e-4": {"optimiser_epsilon": 3e-4},
-    "clip-10": {"max_gradient_norm": 10.0},
-    "batch-32": {"batch_size": 32},
-    "updates-2": {"updates_per_round": 2},
-    # Round 2: each field's best value in round 1, where it is at least 0.05 above the base.
-    "discount-0.9-target-200-updates-2": {"discount": 0.9, "target_period_updates": 200, "updates_per_round": 2},
-    "six-changes": {
-        "discount": 0.9,
-        "learning_rate": 1e-3,
-        "target_period_updates": 200,
-        "error": "squared",
-        "updates_per_round": 2,
-        "epsilon_decay_transitions": 80_000,
-    },
+BASE: Changes = {
+    WEIGHT: 0.0,
+    "learner.discount": 0.95,
+    "learner.batch_size": 48,
+    "learner.optimiser": "adam",
+    "learner.optimiser_epsilon": 1e-8,
+    "learner.learning_rate": 5e-4,
+    "learner.error": "huber",
+    "learner.target_period_updates": 500,
+    "learner.learning_starts_transitions": 1_000,
+    "learner.max_gradient_norm": None,
+    "learner.update_period_steps": 1,
+    "learner.updates_per_round": 1,
+    "exploration.epsilon_start": 1.0,
+    "exploration.epsilon_end": 0.1,
+    "exploration.epsilon_decay_transitions": 40_000,
 }
-ONE_CHANGE = tuple(SETTINGS)[:14]
+ONE_CHANGE: Mapping[str, Changes] = {
+    "base": {},
+    "decay-20000": {"exploration.epsilon_decay_transitions": 20_000},
+    "decay-80000": {"exploration.epsilon_decay_transitions": 80_000},
+    "discount-0.9": {"learner.discount": 0.9},
+    "discount-0.98": {"learner.discount": 0.98},
+    "rate-2.5e-4": {"learner.learning_rate": 2.5e-4},
+    "rate-1e-3": {"learner.learning_rate": 1e-3},
+    "target-200": {"learner.target_period_updates": 200},
+    "target-1000": {"learner.target_period_updates": 1_000},
+    "squared": {"learner.error": "squared"},
+    "epsilon-3e-4": {"learner.optimiser_epsilon": 3e-4},
+    "clip-10": {"learner.max_gradient_norm": 10.0},
+    "batch-32": {"learner.batch_size": 32},
+    "updates-2": {"learner.updates_per_round": 2},
+}
+
+
+def _together(*settings: str) -> Changes:
+    return {path: value for each in settings for path, value in ONE_CHANGE[each].items()}
+
+
+# Combined for round 2: each field's best value in round 1, where it is at least 0.05 above the base.
+SETTINGS: Mapping[str, Changes] = {
+    **ONE_CHANGE,
+    "discount-0.9-target-200-updates-2": _together("discount-0.9", "target-200", "updates-2"),
+    "six-changes": _together("discount-0.9", "rate-1e-3", "target-200", "squared", "updates-2", "decay-80000"),
+}
 BETTER_HALF = ("discount-0.9", "updates-2", "target-200", "base", "decay-80000", "rate-2.5e-4", "rate-1e-3")
 """Of round 1 with two coins. `clip-10` has the runs of `base`: no gradient was that long."""
 
@@ -75,52 +76,29 @@ class Round:
     """Settings tried in one task."""
 
     number: int
-    num_coins: int
+    coins: str
     settings: tuple[str, ...]
     seeds: tuple[int, ...]
     steps: int
 
-    @property
-    def name(self) -> str:
-        """Of its folder and task."""
-        return f"round-{self.number}-{self.coins}"
-
-    @property
-    def coins(self) -> str:
-        """Of the preset's name."""
-        return "1-coin" if self.num_coins == 1 else f"{self.num_coins}-coins"
-
-    def job(self, setting: str, seed: int) -> Job:
-        """Return one run."""
-        base = seeded(preset(f"maze-{self.coins}"), seed, 0.0)
-        changes = SETTINGS[setting]
-        decay = changes.get("epsilon_decay_transitions", BASE_EXPLORATION.epsilon_decay_transitions)
-        config = replace(
-            base,
-            steps=self.steps,
-            learner=replace(BASE_LEARNER, **{k: v for k, v in changes.items() if k != "epsilon_decay_transitions"}),
-            exploration=replace(BASE_EXPLORATION, epsilon_decay_transitions=decay),
-        )
-        plays = (Play(round(self.steps * share), (0.0,), NUM_EPISODES, EVALUATION_SEED, 0.0) for share in SHARES)
-        return Job(Path("maze-tuning", self.name, setting, f"seed-{seed}"), config, tuple(plays))
+    def arms(self) -> list[Arm]:
+        """Return an arm for each setting."""
+        name, config = f"round-{self.number}-{self.coins}", preset(f"maze-{self.coins}")
+        plays = tuple(Play(round(self.steps * s), (0.0,), NUM_EPISODES, EVALUATION_SEED, epsilon=0.0) for s in SHARES)
+        return [
+            arm(name, each, f"maze-tuning/{name}/{each}", config, changes, seeds=self.seeds, plays=plays)
+            for each in self.settings
+            for changes in [{**BASE, "steps": self.steps, **SETTINGS[each]}]
+        ]
 
 
 ROUNDS = (
-    Round(1, 1, ONE_CHANGE, (1_000, 1_001), 30_000),
-    Round(1, 2, ONE_CHANGE, (1_000, 1_001), 60_000),
-    Round(1, 4, BETTER_HALF, (1_000, 1_001), 100_000),
-    Round(2, 1, ("updates-2", "target-200", "six-changes"), NEW_SEEDS, 60_000),
-    Round(2, 2, ("discount-0.9", "updates-2", "discount-0.9-target-200-updates-2"), NEW_SEEDS, 100_000),
+    Round(1, "1-coin", tuple(ONE_CHANGE), (1_000, 1_001), 30_000),
+    Round(1, "2-coins", tuple(ONE_CHANGE), (1_000, 1_001), 60_000),
+    Round(1, "4-coins", BETTER_HALF, (1_000, 1_001), 100_000),
+    Round(2, "1-coin", ("updates-2", "target-200", "six-changes"), NEW_SEEDS, 60_000),
+    Round(2, "2-coins", ("discount-0.9", "updates-2", "discount-0.9-target-200-updates-2"), NEW_SEEDS, 100_000),
 )
-
-
-def arms() -> tuple[Arm, ...]:
-    """Return every setting of every round."""
-    return tuple(
-        Arm(each.name, setting, tuple(each.job(setting, seed) for seed in each.seeds))
-        for each in ROUNDS
-        for setting in each.settings
-    )
 
 
 def _greedy(name: str, first: int) -> Measure:
@@ -131,13 +109,12 @@ def _greedy(name: str, first: int) -> Measure:
 
 def figures(evidence: Evidence) -> Figures:
     """Draw the final greedy return of every setting, round by round."""
-    return {
-        task: intervals_files(
-            Intervals(labels, [Panel("final greedy return", [FINAL.estimate(evidence, task, each) for each in labels])])
-        )
-        for task in evidence.tasks
-        for labels in [evidence.labels(task)]
-    }
+    drawings = {}
+    for task in evidence.tasks:
+        labels = evidence.labels(task)
+        finals = [FINAL.estimate(evidence, task, each) for each in labels]
+        drawings[task] = Intervals(labels, [Panel("final greedy return", finals)])
+    return drawings
 
 
 FINAL = _greedy("final greedy return", 2)
@@ -145,7 +122,7 @@ EXPERIMENT = Experiment(
     name="maze-tuning",
     title="The learner's hyper-parameters, tuned at weight 0",
     question="Which hyper-parameters give DQN alone the highest final greedy return?",
-    arms=arms,
+    arms=lambda: tuple(arm for each in ROUNDS for arm in each.arms()),
     claims=(),
     columns=(FINAL, _greedy("mean over all evaluations", 0)),
     figures=figures,

@@ -6,28 +6,23 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 
+Calls = Mapping[str, Callable[[], object]]
+Clock = Callable[[], float]
 
-def microseconds(
-    measures: Mapping[str, Callable[[], object]],
-    rounds: int,
-    repeats: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
+
+def microseconds(calls: Calls, rounds: int, repeats: int, clock: Clock = time.perf_counter) -> dict[str, float]:
     """Return the median time of one call of each, over `rounds` in which each is called `repeats` times."""
-    by_round = microseconds_by_round(measures, rounds, repeats, clock)
+    by_round = microseconds_by_round(calls, rounds, repeats, clock)
     return {name: statistics.median(values) for name, values in by_round.items()}
 
 
 def microseconds_by_round(
-    measures: Mapping[str, Callable[[], object]],
-    rounds: int,
-    repeats: int,
-    clock: Callable[[], float] = time.perf_counter,
+    calls: Calls, rounds: int, repeats: int, clock: Clock = time.perf_counter
 ) -> dict[str, list[float]]:
     """Return the time of one call of each in each round: the mean of its `repeats` calls."""
-    times: dict[str, list[float]] = {name: [] for name in measures}
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
-        for name, once in measures.items():
+        for name, once in calls.items():
             start = clock()
             for _ in range(repeats):
                 once()

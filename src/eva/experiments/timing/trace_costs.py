@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.config import EVAConfig
-from eva.timing.alternating import microseconds_by_round
+from eva.experiments.timing.alternating import Calls, microseconds_by_round
 from eva.types import Trajectories
 
 NUM_TRAJECTORIES = (1, 2, 5, 10, 20)  # of 50 transitions each: N = 50 to 1,000
@@ -20,8 +19,8 @@ ROUNDS, REPEATS = 9, 3
 NUM_ACTIONS, EMBEDDING_SIZE = 4, 64  # the maze's
 
 
-def measure_costs() -> dict[str, Any]:
-    """Return microseconds of CPU time for each trace, plan size and round, measured in turn."""
+def measure(_: bool) -> dict[str, Any]:
+    """Return microseconds of CPU time for each trace, plan size and round, measured in turn; that takes seconds."""
     torch.set_num_threads(1)
     length = EVAConfig().trajectory_length
     times: dict[str, list[list[float]]] = {}
@@ -31,7 +30,7 @@ def measure_costs() -> dict[str, Any]:
     return {"transitions": [count * length for count in NUM_TRAJECTORIES], "rounds": times}
 
 
-def _calls(count: int, length: int) -> dict[str, Callable[[], object]]:
+def _calls(count: int, length: int) -> Calls:
     """Return calls of each trace over the same random trajectories."""
     generator = np.random.default_rng(0)
     trajectories = Trajectories(

@@ -6,7 +6,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -15,10 +14,11 @@ import torch
 from torch import Tensor
 
 from eva.agent.memory.neighbours import NeighbourIndex
+from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
+from eva.experiments.framework.common import changed
+from eva.experiments.timing.full_memory import random_play
 from eva.presets import preset
 from eva.runs.loop import Training
-from eva.timing import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
-from eva.timing.full_memory import random_play
 from eva.types import Floats, Ints, State
 
 ROUNDS = 15  # each of one planning period with each search
@@ -59,15 +59,13 @@ class Clock:
         return taken
 
 
-def measure_scaling(is_quick: bool) -> dict[str, Any]:
+def measure(is_quick: bool) -> dict[str, Any]:
     """Return microseconds of a step by search, part, size and round, and the share of fallbacks.
 
     All sizes and both searches are measured in turn.
     """
     sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (MEMORY_SIZES, ROUNDS)
-    benches = {
-        size: Bench(size) for size in sorted(sizes, reverse=True)
-    }  # the largest needs most memory while it is built
+    benches = {size: Bench(size) for size in sorted(sizes, reverse=True)}  # the largest needs most memory while built
     costs: dict[str, dict[str, list[list[float]]]] = {
         search: {part: [[] for _ in sizes] for part in (*PARTS, FIT)} for search in (BRUTE, PROJECTED)
     }
@@ -76,11 +74,7 @@ def measure_scaling(is_quick: bool) -> dict[str, Any]:
         if number > 0:  # the first warms up
             for part, time_taken in taken.items():
                 costs[search][part][place].append(round(time_taken, 2))
-    return {
-        "sizes": sizes,
-        "microseconds": costs,
-        "fallbacks": [benches[size].fallback_share for size in sizes],
-    }
+    return {"sizes": sizes, "microseconds": costs, "fallbacks": [benches[size].fallback_share for size in sizes]}
 
 
 class Bench:
@@ -91,10 +85,10 @@ class Bench:
     """
 
     def __init__(self, size: int) -> None:
-        config = preset("maze-2-coins")
-        config = replace(config, replay=replace(config.replay, replay_capacity=size, search="projected"))
+        fields = {"replay.replay_capacity": size, "replay.search": "projected", "run.device": "cpu"}
+        config = changed(preset("maze-2-coins"), fields)
         self._period = config.eva.plan_period_steps
-        self._training = Training(replace(config, run=replace(config.run, device="cpu")))
+        self._training = Training(config)
         self._clock, self._search = Clock(), PROJECTED
         agent = self._training.agent
         play = random_play(self._training.environment, min(PLAY, size))

@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from eva.timing import BRUTE, FIT, PROJECTED, SEARCH, UPDATE, scaling_costs
-from eva.timing.full_memory import random_play
-from eva.timing.scaling_costs import (
-    PARTS,
-    Bench,
-    Clock,
-    spectrum,
-    synthetic_embeddings,
-)
+from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, UPDATE
+from eva.experiments.timing.full_memory import random_play
+from eva.experiments.timing.scaling_costs import PARTS, Bench, Clock, measure, spectrum, synthetic_embeddings
 from eva.types import EnvironmentSpec, Ints, StepOutcome
 
 
@@ -68,7 +62,7 @@ def test_a_step_is_measured_part_by_part_with_either_search() -> None:
 
 
 def test_quick_scaling_measures_every_size_in_every_round() -> None:
-    content = scaling_costs.measure_scaling(is_quick=True)
+    content = measure(is_quick=True)
     for parts in content["microseconds"].values():
         assert set(parts) == {*PARTS, FIT}
         assert all(np.shape(rounds) == (2, 2) for rounds in parts.values())

@@ -1,0 +1,1 @@
+"""Time parts of the agent; shared by experiments and benchmarks."""
