@@ -17,9 +17,8 @@ from scipy import stats
 
 from eva.errors import UserError
 from eva.report.curves import Group, curve, final_return, group_tasks
-from eva.report.format import interval, level, number, signed
-from eva.report.notes import notes
-from eva.report.pages import Comparison, comparisons, write_report
+from eva.report.format import interval, number, signed
+from eva.report.pages import Comparison, comparisons, notes, write_report
 from eva.report.plots import svg
 from eva.report.reading import find_runs
 from eva.report.statistics import Estimate
@@ -284,8 +283,7 @@ def test_numbers_have_two_decimals_or_thousands_separators() -> None:
     assert [number(value) for value in (math.nan, math.inf)] == ["\N{EN DASH}", "never"]
     assert [signed(value) for value in (0.5, -0.5, math.inf)] == ["+0.50", "-0.50", "never"]
     assert interval(Estimate(0.5, 0.0, math.inf, 3)) == "[0.00, never]"
-    assert level(Estimate(0.5, 0.25, 0.75, 3)) == "0.50 [0.25, 0.75]"
-    assert level(Estimate(0.5, math.nan, math.nan, 1)) == "0.50"
+    assert interval(Estimate(0.5, math.nan, math.nan, 1)) == ""
 
 
 def test_page_is_self_contained(tmp_path: Path) -> None:

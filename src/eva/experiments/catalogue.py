@@ -5,16 +5,16 @@ from __future__ import annotations
 from eva.errors import UserError, nearest_name
 from eva.experiments.beyond import baselines, cartpole, generality, memory_choices, pong, sb3_maze, scaling
 from eva.experiments.framework.definition import Experiment
-from eva.experiments.paper import atari, consolidation, maze, maze_single_episode, maze_tuning, trace_computations
+from eva.experiments.paper import atari, maze, maze_tuning, trace_computations
 
 _ALL = (
     maze_tuning.EXPERIMENT,
-    maze_single_episode.EXPERIMENT,
+    maze.MAZE_SINGLE_EPISODE,
     maze.MAZE_ONE_COIN,
     maze.MAZE_TWO_COINS,
     trace_computations.EXPERIMENT,
     trace_computations.KERNEL_WIDTH,
-    consolidation.EXPERIMENT,
+    maze.CONSOLIDATION,
     atari.FULL,
     pong.EXPERIMENT,
     cartpole.EXPERIMENT,

@@ -24,8 +24,3 @@ def signed(value: float) -> str:
 def interval(estimate: Estimate) -> str:
     """Return [low, high], or nothing for a single unit."""
     return "" if math.isnan(estimate.low) else f"[{number(estimate.low)}, {number(estimate.high)}]"
-
-
-def level(estimate: Estimate) -> str:
-    """Return a number and its CI."""
-    return f"{number(estimate.value)} {interval(estimate)}".rstrip()

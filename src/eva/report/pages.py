@@ -15,9 +15,8 @@ import numpy as np
 
 from eva.files import refusing_kindly, write_whole
 from eva.report import curves, plots
-from eva.report.curves import Task, differing, flatten, group_tasks, series_numbers
+from eva.report.curves import Group, Task, differing, flatten, group_tasks, series_numbers
 from eva.report.format import interval, number, signed
-from eva.report.notes import notes
 from eva.report.reading import RunRecord, find_runs
 from eva.report.statistics import Verdict, difference, verdict
 from eva.report.style import NUM_COLOURS, STYLE, facts
@@ -95,6 +94,12 @@ def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path) -> str:
         target = run.path / INSPECTOR_PAGE
         return quote(os.path.relpath(target, folder.resolve())) if target.exists() else None
 
+    runs = [run for task in tasks for run in task.runs]
+    arms = {f"{task.name}: " * (len(tasks) > 1) + group.label: group.fields for task in tasks for group in task.groups}
+    origins = {
+        names[run.path]: flatten({k: v for k, v in run.provenance.items() if k not in ("argv", "started")})
+        for run in runs
+    }
     return _TEMPLATES.get_template("report.html.j2").render(
         title=", ".join(task.name for task in tasks),
         tasks=tasks,
@@ -103,13 +108,48 @@ def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path) -> str:
         comparisons=comparisons(tasks),
         wide=plots.svg(tasks, narrow=False),
         narrow=plots.svg(tasks, narrow=True),
-        runs=[run for task in tasks for run in task.runs],
+        runs=runs,
         notes=notes(tasks),
-        configuration=_compare_configurations(tasks),
-        provenance=_compare_provenances(tasks, names),
+        configuration=_compare(arms),
+        provenance=_compare(origins),
         inspector=inspector,
         command=_command,
     )
+
+
+def notes(tasks: Sequence[Task]) -> list[str]:
+    """Return a sentence for each thing that makes the numbers less comparable than they look."""
+    found = []
+    for task in tasks:
+        for group in task.groups:
+            found += _group_notes(f"{task.name}, {group.label}" if len(tasks) > 1 else group.label, group)
+        if len({run.planned for run in task.runs}) > 1:
+            found.append(f"{task.name}: the runs were planned with different numbers of transitions.")
+        fields = differing([group.fields for group in task.groups])
+        others = [name for name in fields if name not in ("name", "eva.nonparametric_weight")]
+        if others and len({group.kind for group in task.groups}) > 1:
+            found.append(f"{task.name}: the arms differ in more than the weight ({', '.join(others)}).")
+    provenances = [each for task in tasks for run in task.runs for each in run.provenances]
+    if len({str(each.get("commit")) for each in provenances}) > 1:
+        found.append("The runs were made by different commits.")
+    if any(each.get("dirty") for each in provenances):
+        found.append("Some runs were made with uncommitted changes.")
+    return found
+
+
+def _group_notes(name: str, group: Group) -> list[str]:
+    found = []
+    unfinished = [run for run in group.runs if not run.finished]
+    if unfinished:
+        seeds = ", ".join(f"seed {run.seed} ({run.state} at {run.transitions:,})" for run in unfinished)
+        effect = "shown as they stand" if len(unfinished) == len(group.runs) else "shown, but not in mean and band"
+        found.append(f"{name}: unfinished runs, {effect}: {seeds}.")
+    if len({run.seed for run in group.runs}) < len(group.runs):
+        found.append(f"{name}: a seed occurs more than once; the longest of its runs counts.")
+    found += [f"{name}: seed {run.seed} diverged: {run.diverged}." for run in group.runs if run.diverged]
+    if len(group.finals) < len(group.counted):
+        found.append(f"{name}: a run without an episode in its last {curves.FINAL_SHARE:.0%} is not in the mean.")
+    return found
 
 
 def _command(run: RunRecord) -> str:
@@ -117,19 +157,9 @@ def _command(run: RunRecord) -> str:
     return shlex.join(map(str, argv)) if isinstance(argv, list) else "unknown"
 
 
-def _compare_configurations(tasks: Sequence[Task]) -> dict[str, Any]:
-    labels = [f"{task.name}: " * (len(tasks) > 1) + group.label for task in tasks for group in task.groups]
-    return _compare(labels, [group.fields for task in tasks for group in task.groups])
-
-
-def _compare_provenances(tasks: Sequence[Task], names: Mapping[Path, str]) -> dict[str, Any]:
-    runs = [run for task in tasks for run in task.runs]
-    origins = [{k: v for k, v in run.provenance.items() if k not in ("argv", "started")} for run in runs]
-    return _compare([names[run.path] for run in runs], [flatten(origin) for origin in origins])
-
-
-def _compare(labels: Sequence[str], fields: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _compare(fields: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """Return the names of the fields that differ, a row of them for each label, and the fields that all share."""
-    varied = differing(fields)
-    rows = [[label, *(each.get(name, "absent") for name in varied)] for label, each in zip(labels, fields, strict=True)]
-    return {"varied": varied, "rows": rows, "shared": {k: v for k, v in fields[0].items() if k not in varied}}
+    varied = differing(list(fields.values()))
+    rows = [[label, *(each.get(name, "absent") for name in varied)] for label, each in fields.items()]
+    shared = {name: value for name, value in next(iter(fields.values())).items() if name not in varied}
+    return {"varied": varied, "rows": rows, "shared": shared}

@@ -56,8 +56,8 @@ class RunRecord:
     def provenances(self) -> list[Mapping[str, Any]]:
         """Provenance of the start and of every continuation."""
         continued = self.provenance.get("continued")
-        others = continued if isinstance(continued, list) else []
-        return [self.provenance, *(each for each in others if isinstance(each, Mapping))]
+        later = continued if isinstance(continued, list) else []
+        return [self.provenance, *(each for each in later if isinstance(each, Mapping))]
 
     @property
     def finished(self) -> bool:

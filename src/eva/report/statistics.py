@@ -147,18 +147,6 @@ def mean_score(scores: FloatArray) -> float:
     return float(scores.mean(axis=0).mean())
 
 
-def optimality_gap(scores: FloatArray, target: float = 1.0) -> float:
-    """Return the mean amount by which values fall short of `target`; values above it count as 0."""
-    return float(target - np.minimum(scores, target).mean())
-
-
-def probability_of_improvement(first: FloatArray, second: FloatArray) -> float:
-    """Return the probability that a run of the first beats one of the second, averaged over games; ties count half."""
-    above = (first[:, None] > second).mean(axis=(0, 1))
-    equal = (first[:, None] == second).mean(axis=(0, 1))
-    return float((above + 0.5 * equal).mean())
-
-
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
     """Return the share of all values above each threshold."""
     shares: FloatArray = (scores[..., None] > thresholds).mean(axis=(0, 1))

@@ -112,16 +112,9 @@ EXPERIMENT = Experiment(
     arms=arms,
     claims=(
         *(
-            Claim(
-                OURS,
-                f"The default is no worse than: {each.label}.",
-                each.measure,
-                each.reference,
-                each.label,
-                "no worse",
-            )
-            for each in CHOICES
-            if each not in (SMALL, SELDOM)
+            Claim(OURS, f"The default is no worse than: {c.label}.", c.measure, c.reference, c.label, "no worse")
+            for c in CHOICES
+            if c not in (SMALL, SELDOM)
         ),
         Claim(OURS, "Recomputing values is slower.", SPEED, RECOMPUTED.label, 1.0, "worse", 0),
         _claim("Section 5.2", "Planning every 100 steps is worse than every 20.", SELDOM, "worse"),

@@ -26,7 +26,7 @@ class Arm:
 
     Attributes:
         task: Environment. Arms of one task share a figure panel.
-        label: Name of the arm, unique within its task.
+        label: Unique within its task.
         jobs: One for each seed. Directories are relative; experiments that share a run name the same directory.
         played_weight: Weight of Q_NP in the single episodes that represent this arm; by default that of training.
     """
@@ -43,7 +43,7 @@ class Claim:
 
     Attributes:
         where: Place in the paper, or OURS.
-        arm: Label of the arm.
+        arm: Label.
         compared_with: Label of another arm, or a level.
         expected: What the statement says about the arm.
         margin: Differences within it count as none; by default 5% of (optimum - random play).

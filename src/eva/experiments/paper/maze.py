@@ -1,17 +1,24 @@
-"""Fig. 2, centre and right: EVA throughout training, with one and with two coins; and arms of other experiments."""
+"""Fig. 2 and consolidation, in the maze: single episodes, EVA throughout training, and the weight annealed to 0."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, label
-from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
-from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN
+from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
+from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, single_episodes
 from eva.presets import preset
+from eva.report.format import number
+from eva.report.plots import Chart, LearningCurves, Line
+from eva.runs.sweep.jobs import Play
 
 ONE_COIN, TWO_COINS, FOUR_COINS, OPEN_ROOM = "one coin", "two coins", "four coins", "one coin, open room"
 PRESETS = {ONE_COIN: "maze-1-coin", TWO_COINS: "maze-2-coins", FOUR_COINS: "maze-4-coins", OPEN_ROOM: "maze-1-coin"}
+LEFT, CENTRE, RIGHT, SECTION = "Fig. 2 left", "Fig. 2 centre", "Fig. 2 right", "Section 5.2"
 EVA = label(PAPER_WEIGHT)
 COLUMNS = (FINAL_RETURN, MEAN_RETURN, DATA_SHARE)
-CENTRE, RIGHT = "Fig. 2 centre", "Fig. 2 right"
+NUM_EPISODES = 200  # single episodes for each network and weight (P28)
 
 
 def maze_arm(task: str, label: str, weight: float, changes: Changes = NO_CHANGES, suffix: str = "") -> Arm:
@@ -55,4 +62,85 @@ MAZE_TWO_COINS = Experiment(
         Claim(RIGHT, "A weight of 0.4 is no worse than 0.8.", MEAN_RETURN, EVA, label(0.8), "no worse"),
     ),
     columns=COLUMNS,
+)
+
+# Single episodes: the same networks, trained without EVA, play with each weight.
+PLAYED = {weight: f"weight {weight:g}" for weight in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
+PAPERS = PLAYED[PAPER_WEIGHT]
+RETURN = single_episodes()
+
+
+def single_episode_arms() -> tuple[Arm, ...]:
+    """Return one arm for each weight that the networks play with."""
+    config = preset(PRESETS[FOUR_COINS])
+    plays = (Play(config.steps, tuple(PLAYED), NUM_EPISODES),)
+    trained = arm(FOUR_COINS, DQN, "maze-4-coins/weight-0", config, {WEIGHT: 0.0}, seeds=(0, 1, 2), plays=plays)
+    return tuple(replace(trained, label=name, played_weight=weight) for weight, name in PLAYED.items())
+
+
+def single_episode_figures(evidence: Evidence) -> Figures:
+    """Draw the return by weight, and how the networks were trained."""
+    weights, labels, task = tuple(PLAYED), PLAYED.values(), evidence.tasks[FOUR_COINS]
+    networks = zip(*(RETURN.values(evidence, FOUR_COINS, each) for each in labels), strict=True)
+    lines = [Line(f"network {i}", weights, values) for i, values in enumerate(networks)]
+    lines.append(Line.through("mean", weights, [RETURN.estimate(evidence, FOUR_COINS, each) for each in labels]))
+    level = None if task.optimum is None else (f"optimum {number(task.optimum)}", task.optimum)
+    training = replace(task, groups=(replace(task.groups[0], kind=DQN),))
+    chart = Chart("weight of Q_NP", "return of a single episode", lines, level=level)
+    return {"weights": chart, "curves": LearningCurves([training])}
+
+
+MAZE_SINGLE_EPISODE = Experiment(
+    name="maze-single-episode",
+    title="Single episodes with and without EVA, four coins",
+    question="Does EVA improve single episodes of a network that was trained without it, and which weight is best?",
+    arms=single_episode_arms,
+    claims=(
+        Claim(
+            LEFT, "EVA immediately boosts the network's performance.", RETURN, PAPERS, PLAYED[0], "better", primary=True
+        ),
+        Claim(LEFT, "The benefit saturates around 0.4: 0.6 gains no more.", RETURN, PAPERS, PLAYED[0.6], "no worse"),
+        Claim(LEFT, "The benefit saturates around 0.4: 0.8 gains no more.", RETURN, PAPERS, PLAYED[0.8], "no worse"),
+        Claim(LEFT, "Planned values alone (weight 1) do not generalise.", RETURN, PLAYED[1], PAPERS, "worse"),
+    ),
+    columns=(RETURN,),
+    figures=single_episode_figures,
+    notes=(f"{NUM_EPISODES} episodes for each network and weight, from the same start states, epsilon 0.05.",),
+)
+
+# Consolidation: what the network can do alone after the weight has been annealed to 0 (P29).
+ANNEAL_STEPS = 100_000
+ANNEAL_START, ANNEAL_LENGTH = 60_000, 20_000
+ANNEALING = {"eva.anneal_start_transitions": ANNEAL_START, "eva.anneal_transitions": ANNEAL_LENGTH}
+ANNEALED, KEPT = "annealed, network alone", f"kept at {PAPER_WEIGHT:g}"
+PLAYS = tuple(Play(steps, (0.0, PAPER_WEIGHT), NUM_EPISODES) for steps in (ANNEAL_START, ANNEAL_STEPS))
+BEFORE = single_episodes("single episodes before annealing", occasion=0)
+AFTER = single_episodes("single episodes at the end", occasion=1)
+FINAL = replace(FINAL_RETURN, paired=True)  # runs of one seed are the same until annealing begins
+
+
+def _annealing_arm(label: str, folder: str, played_weight: float, changes: Changes = NO_CHANGES) -> Arm:
+    changes = {"steps": ANNEAL_STEPS, WEIGHT: PAPER_WEIGHT, **changes}
+    place = f"consolidation/{folder}"
+    return arm(ONE_COIN, label, place, preset("maze-1-coin"), changes, plays=PLAYS, played_weight=played_weight)
+
+
+CONSOLIDATION = Experiment(
+    name="consolidation",
+    title="The weight annealed to 0, one coin",
+    question="Can the weight be annealed to 0 late in training without a loss?",
+    arms=lambda: (
+        _annealing_arm(ANNEALED, "annealed", 0.0, ANNEALING),
+        _annealing_arm(KEPT, "kept", PAPER_WEIGHT),
+    ),
+    claims=(
+        Claim(SECTION, "Annealing costs nothing during training.", FINAL, ANNEALED, KEPT, "no worse", primary=True),
+        Claim(SECTION, "The network alone ends no worse than EVA.", AFTER, ANNEALED, KEPT, "no worse"),
+    ),
+    columns=(FINAL, BEFORE, AFTER),
+    notes=(
+        "The paper reports this on Atari; this is the maze.",
+        f"Annealed from {ANNEAL_START:,} to {ANNEAL_START + ANNEAL_LENGTH:,} transitions. Single episodes are played "
+        "with weight 0 (annealed) and 0.4 (kept).",
+    ),
 )

@@ -24,39 +24,8 @@ from eva.types import Floats, Ints, State
 ROUNDS = 15  # each of one planning period with each search
 QUICK_SIZES, QUICK_ROUNDS = (1_000, 2_000), 2
 PLAY = 10_000  # transitions of random play, repeated to fill the memory
-PARTS = ("environment", "act", "read the value buffer", SEARCH, "plan", "store", "draw a batch", UPDATE, "rest")
-"""Parts of a step. FIT is added, spread over the steps from one fit to the next."""
-
-
-class Clock:
-    """CPU time of each part: a watched call counts for its part, without the watched calls inside it."""
-
-    def __init__(self) -> None:
-        self._within = [0.0]
-        self.seconds = dict.fromkeys(PARTS, 0.0)
-
-    def watch(self, thing: object, method: str, part: str) -> None:
-        """Count calls of an object's method for a part."""
-        setattr(thing, method, self.watched(getattr(thing, method), part))
-
-    def watched(self, call: Callable[..., Any], part: str) -> Callable[..., Any]:
-        """Wrap a call so that its time counts for a part."""
-
-        def counted(*arguments: Any) -> Any:
-            self._within.append(0.0)
-            start = time.process_time()
-            outcome = call(*arguments)
-            spent = time.process_time() - start
-            self.seconds[part] += spent - self._within.pop()
-            self._within[-1] += spent
-            return outcome
-
-        return counted
-
-    def take(self) -> dict[str, float]:
-        """Return the seconds in each part since the last call."""
-        taken, self.seconds = self.seconds, dict.fromkeys(PARTS, 0.0)
-        return taken
+PARTS = (SEARCH, UPDATE, "rest", FIT)
+"""Parts of a step. FIT is the time of one fit, spread over the steps from one fit to the next."""
 
 
 def measure(is_quick: bool) -> dict[str, Any]:
@@ -67,7 +36,7 @@ def measure(is_quick: bool) -> dict[str, Any]:
     sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (MEMORY_SIZES, ROUNDS)
     benches = {size: Bench(size) for size in sorted(sizes, reverse=True)}  # the largest needs most memory while built
     costs: dict[str, dict[str, list[list[float]]]] = {
-        search: {part: [[] for _ in sizes] for part in (*PARTS, FIT)} for search in (BRUTE, PROJECTED)
+        search: {part: [[] for _ in sizes] for part in PARTS} for search in (BRUTE, PROJECTED)
     }
     for number, (place, size), search in itertools.product(range(rounds + 1), enumerate(sizes), costs):
         taken = benches[size].measure(search)
@@ -89,7 +58,7 @@ class Bench:
         config = changed(preset("maze-2-coins"), fields)
         self._period = config.eva.plan_period_steps
         self._training = Training(config)
-        self._clock, self._search = Clock(), PROJECTED
+        self._search, self._seconds = PROJECTED, dict.fromkeys((SEARCH, UPDATE), 0.0)
         agent = self._training.agent
         play = random_play(self._training.environment, min(PLAY, size))
         embeddings = synthetic_embeddings(size, config.network.embedding_size, seed=0)
@@ -102,8 +71,9 @@ class Bench:
         self._index.search(next(self._queries), 1)
         self._fit = time.process_time() - start
         NeighbourIndex.search(self._index, next(self._queries), 1)  # computes all norms, once
-        self._watch()
-        self._step = self._clock.watched(self._training.steps().__next__, "rest")
+        agent.replay.search = self._timed(SEARCH, self._nearest)  # type: ignore[method-assign]
+        agent.learner.update = self._timed(UPDATE, agent.learner.update)  # type: ignore[method-assign]
+        self._steps = self._training.steps()
 
     @property
     def fallback_share(self) -> float:
@@ -113,23 +83,25 @@ class Bench:
 
     def measure(self, search: str) -> dict[str, float]:
         """Return the microseconds of a step's parts, over one planning period with one of the searches."""
-        self._search = search
+        self._search, self._seconds = search, dict.fromkeys(self._seconds, 0.0)
+        start = time.process_time()
         for _ in range(self._period):
-            self._step()
-        taken = {part: seconds / self._period * 1e6 for part, seconds in self._clock.take().items()}
-        return taken | {FIT: self._fit / (len(self._index.keys) / 4) * 1e6 if search == PROJECTED else 0.0}
+            next(self._steps)
+        whole = time.process_time() - start
+        seconds = {**self._seconds, "rest": whole - sum(self._seconds.values())}
+        fit = self._fit / (len(self._index.keys) / 4) if search == PROJECTED else 0.0
+        return {**{part: each / self._period * 1e6 for part, each in seconds.items()}, FIT: fit * 1e6}
 
-    def _watch(self) -> None:
-        agent, watch = self._training.agent, self._clock.watch
-        agent.replay.search = self._clock.watched(self._nearest, SEARCH)  # type: ignore[method-assign]
-        watch(self._training.environment, "step", "environment")
-        watch(agent, "act", "act")
-        watch(agent.adjuster, "adjust", "read the value buffer")
-        watch(agent.adjuster, "plan", "plan")
-        watch(agent.replay, "append", "store")
-        watch(agent.replay, "sample", "draw a batch")
-        watch(agent.replay, "batch", "draw a batch")
-        watch(agent.learner, "update", UPDATE)
+    def _timed(self, part: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a call so that its CPU time counts for a part."""
+
+        def timed(*arguments: Any) -> Any:
+            start = time.process_time()
+            outcome = call(*arguments)
+            self._seconds[part] += time.process_time() - start
+            return outcome
+
+        return timed
 
     def _nearest(self, _: Tensor, k: int) -> tuple[Ints, Floats]:
         query = next(self._queries)
