@@ -9,8 +9,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.helpers.synthetic import draw_nothing
-
 torch.set_num_threads(1)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -25,10 +23,3 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture
 def _in_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def _numbers_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing, and resample less often: what is known does not depend on it."""
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr("eva.report.aggregate.RESAMPLES", 200)

@@ -102,7 +102,9 @@ def test_a_single_unit_is_undecided() -> None:
         ("no worse", False, {"worse": "no", "undecided": "open"}),
     ],
 )
-def test_agreement(expected: Any, is_no_worse: bool, answers: dict[Any, str]) -> None:
+def test_agreement_follows_from_expectation_and_verdict(
+    expected: Any, is_no_worse: bool, answers: dict[Any, str]
+) -> None:
     for verdict_found, answer in answers.items():
         assert agreement(expected, verdict_found, is_no_worse) == answer
 
@@ -236,7 +238,9 @@ def scaling_costs(projected: list[float], update: float) -> dict[str, Any]:
     ("projected", "update", "expected"),
     [([20, 20, 50, 100, 200, 400], 1_000.0, "yes"), ([20, 100, 200, 900, 1_900, 3_900], 50.0, "no")],
 )
-def test_scaling(projected: list[float], update: float, expected: str, tmp_path: Path) -> None:
+def test_scaling_claims_follow_from_the_times(
+    projected: list[float], update: float, expected: str, tmp_path: Path
+) -> None:
     each = experiment("scaling")
     evidence = evidence_of(tmp_path, each, measured=scaling_costs(projected, update))
     assert [agrees for _, agrees in found(each, evidence)] == [expected] * 5
@@ -244,7 +248,7 @@ def test_scaling(projected: list[float], update: float, expected: str, tmp_path:
     assert growth == pytest.approx((projected[-1] + update + 1) / (projected[0] + update + 1), rel=0.01)
 
 
-def test_memory_choices(tmp_path: Path) -> None:
+def test_memory_choices_are_judged_by_return_and_speed(tmp_path: Path) -> None:
     each = experiment("memory-choices")
     times = {arm.label: [100.0, 101.0] for arm in each.arms()} | {"values recomputed": [200.0, 201.0]}
 
@@ -283,7 +287,7 @@ def test_pong_is_compared_with_random_play(dqn: float, eva: float, expected: lis
     assert [agrees for _, agrees in found(each, evidence)] == expected
 
 
-def test_published_numbers_of_pong() -> None:
+def test_published_returns_of_pong_are_read() -> None:
     assert dopamine()[1] == pytest.approx((-19.5, 0.5), abs=1.5)
 
 
@@ -366,7 +370,7 @@ def test_a_damaged_record_of_single_episodes_is_named(content: str, tmp_path: Pa
         judge(each, evidence)
 
 
-def test_one_seed_decides_nothing(tmp_path: Path) -> None:
+def test_claims_are_undecided_with_one_seed(tmp_path: Path) -> None:
     each = experiment("maze-two-coins")
     arms = tuple(replace(arm, jobs=arm.jobs[:1]) for arm in each.arms())
     short = replace(each, arms=lambda: arms)

@@ -63,7 +63,7 @@ class Counting:
         return StepOutcome(seen, seen[:, 0], ends, np.zeros(2, np.bool_), seen)
 
 
-def test_random_play_lies_lane_after_lane() -> None:
+def test_random_play_is_stored_lane_by_lane() -> None:
     state = random_play(Counting(), 7)  # type: ignore[arg-type]
     assert state["observations"][:, 0].tolist() == [0.0, 10.0, 20.0, 1.0, 11.0, 21.0]
     assert state["rewards"].tolist() == [10.0, 20.0, 30.0, 11.0, 21.0, 31.0]
