@@ -33,7 +33,7 @@ ALLOWED = {
     "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
-    "inspect": BASE | {"agent", "config", "files", "report", "runs", "schema"},
+    "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},
     "cli": {
         "errors",
         "ids",

@@ -1,7 +1,5 @@
 """From a config to objects: all wiring and all seeding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace

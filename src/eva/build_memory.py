@@ -1,7 +1,5 @@
 """The replay buffer that a config describes, and how much memory it takes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

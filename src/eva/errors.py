@@ -1,7 +1,5 @@
 """Errors that users can fix, and helpers for their messages."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

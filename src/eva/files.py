@@ -1,7 +1,5 @@
 """Atomic writes, lock files and gzip-compressed files."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import os

@@ -1,7 +1,5 @@
 """CPU cores and free memory of this machine, container or scheduler job."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

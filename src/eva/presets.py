@@ -1,7 +1,5 @@
 """Named configurations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from eva.config import (

@@ -1,7 +1,5 @@
 """Checks of frozen dataclasses, and their conversion to and from plain JSON types."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import types

@@ -1,7 +1,5 @@
 """EphemeralValueAdjuster: the fast system, for any value-based agent (Section 3, Algorithm 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar

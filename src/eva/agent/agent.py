@@ -1,7 +1,5 @@
 """EVAAgent: Algorithm 1, the adjuster beside a DQN."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np

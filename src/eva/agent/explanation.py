@@ -1,7 +1,5 @@
 """Explanations: which memories a state's values come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Epsilon-greedy action selection, and the schedule of epsilon and other values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel-based reinforcement learning with the parametric pseudo-state: Eq. 6, Algorithm 4, as P7 amends them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

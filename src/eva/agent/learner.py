@@ -1,7 +1,5 @@
 """The slow system: Q-learning with a target network (Section 2), exactly as in DQN, or its double form."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

@@ -5,8 +5,6 @@ torch's convolutions, takes half the time: a step of Atari takes 0.4 ms (6%) les
 has no such function, or oneDNN is switched off, `functional.linear` is used.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

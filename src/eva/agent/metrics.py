@@ -1,7 +1,5 @@
 """What an agent reports: means over its decisions and updates, and whether its values are finite."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

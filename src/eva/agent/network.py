@@ -1,7 +1,5 @@
 """The parametric value function: torso -> embedding h -> Q_theta. It always returns both."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ They call the public functions beneath torch's optimiser classes: the bookkeepin
 maze-2-coins take 7% longer (one thread, 95% CI [6%, 9%]). Results are bit-identical.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 

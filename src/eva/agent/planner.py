@@ -1,7 +1,5 @@
 """Planning over memories: find similar states, follow what happened next, propagate values back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 

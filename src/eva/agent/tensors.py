@@ -1,7 +1,5 @@
 """Arrays and tensors: conversion, transfer to the device, and checks of arguments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

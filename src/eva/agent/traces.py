@@ -4,8 +4,6 @@ Both algorithms are one backward pass. They differ in one argument: what a state
 known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

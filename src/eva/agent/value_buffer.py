@@ -1,7 +1,5 @@
 """The value buffer L: a small ring of planned values; reading it returns the mean of the K nearest (Algorithm 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

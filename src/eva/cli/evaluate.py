@@ -1,7 +1,5 @@
 """eva evaluate."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

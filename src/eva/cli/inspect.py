@@ -1,7 +1,5 @@
 """eva inspect."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import dataclass

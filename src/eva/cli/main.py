@@ -1,7 +1,5 @@
 """The command line: find the command, run it, turn errors into exit codes."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

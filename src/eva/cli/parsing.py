@@ -1,7 +1,5 @@
 """Parse the arguments of a command with tyro; every error is one sentence."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """eva presets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from eva.cli.parsing import parse

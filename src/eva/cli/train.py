@@ -1,7 +1,5 @@
 """eva train."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated

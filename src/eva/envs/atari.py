@@ -1,7 +1,5 @@
 """Atari games with the preprocessing of DQN: the only module that imports the emulator."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

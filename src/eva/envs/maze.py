@@ -1,7 +1,5 @@
 """The paper's coin maze, as a Gymnasium environment registered as `eva/CoinMaze-v0` and as E mazes stepped at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

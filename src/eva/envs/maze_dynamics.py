@@ -1,7 +1,5 @@
 """The dynamics of the coin maze, for any number of mazes at once. Imports no library but NumPy."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Text maps of the coin maze, and the best mean return each allows. Imports no library but NumPy."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

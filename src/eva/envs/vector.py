@@ -1,7 +1,5 @@
 """Gymnasium environments, stepped together in a fixed order."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """All experiments, by name."""
 
-from __future__ import annotations
-
 from eva.errors import UserError, nearest_name
 from eva.experiments.beyond import baselines, cartpole, generality, memory_choices, pong, sb3_maze, scaling
 from eva.experiments.framework.definition import Experiment

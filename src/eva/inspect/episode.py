@@ -1,7 +1,5 @@
 """Play an episode with a finished run and record what each decision was based on."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass
 

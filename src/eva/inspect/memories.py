@@ -1,7 +1,5 @@
 """The memories behind an episode's decisions, each stored once even if it was recalled several times."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Write `inspect.html`, a self-contained page about an episode that a finished run plays."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Draw observations as pictures, and pack pictures into PNG sprite sheets."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from base64 import b64encode

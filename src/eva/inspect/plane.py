@@ -1,7 +1,5 @@
 """Project embeddings onto their two leading principal directions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from eva.agent.memory.replay import ReplayBuffer

@@ -1,7 +1,5 @@
 """EVA for Stable-Baselines3's DQN."""
 
-from __future__ import annotations
-
 import io
 import pathlib
 import warnings

@@ -1,7 +1,5 @@
 """Train Stable-Baselines3's DQN in the maze, with or without EVA, and record it like every other run (P115)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Group runs by task and configuration, and reduce their episodes to learning curves and final returns."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

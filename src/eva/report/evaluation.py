@@ -1,7 +1,5 @@
 """Table of an evaluation: mean returns by weight, and paired differences from weight 0."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

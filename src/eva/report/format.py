@@ -1,7 +1,5 @@
 """Numbers as text, the same on every page."""
 
-from __future__ import annotations
-
 import math
 
 from eva.report.statistics import Estimate

@@ -1,7 +1,5 @@
 """Write `report.html`, one self-contained page, and `report.png` beside it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find run directories and read their files. Damaged or missing files raise UserError."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping

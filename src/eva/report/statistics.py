@@ -4,8 +4,6 @@ Means and differences of means use Student's and Welch's t intervals, statistics
 bootstrap. Scores are arrays (runs, games).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

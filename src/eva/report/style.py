@@ -1,7 +1,5 @@
 """The style sheet that all pages share, and its colours for figures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from html import escape

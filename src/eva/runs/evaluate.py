@@ -1,7 +1,5 @@
 """Play single episodes with a frozen network and memory, with and without EVA, as in the paper (P28)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing

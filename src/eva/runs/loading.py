@@ -1,7 +1,5 @@
 """Load the agent of a finished run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

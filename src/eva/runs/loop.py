@@ -1,7 +1,5 @@
 """The training loop, from a config to a finished run directory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path

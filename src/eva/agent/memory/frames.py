@@ -1,7 +1,5 @@
 """Frames of observations, each stored once: raw or compressed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact nearest neighbours under the Euclidean distance, ties newest first."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The observations of the replay buffer: stored whole, or as frames that are stacked again when read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

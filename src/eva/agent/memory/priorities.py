@@ -1,7 +1,5 @@
 """Proportional prioritised replay (Schaul et al., 2016): transitions with large errors are drawn more often."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact nearest neighbours in a large memory: short sketches of the keys select the keys to read."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The replay buffer: one lane for each environment, and the trajectories that follow the lanes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

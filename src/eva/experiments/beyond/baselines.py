@@ -1,7 +1,5 @@
 """EVA beside stronger learners: Double DQN, and Double DQN with prioritised replay."""
 
-from __future__ import annotations
-
 from eva.experiments.framework.common import DOUBLE_DQN, DQN, LEARNERS, NO_CHANGES, PAPER_WEIGHT, PRIORITISED, Changes
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
 from eva.experiments.framework.measures import MEAN_RETURN, gain

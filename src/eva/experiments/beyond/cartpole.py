@@ -1,7 +1,5 @@
 """CartPole-v1 with and without EVA."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, label

@@ -1,7 +1,5 @@
 """EVA in three small environments of Gymnasium (P126, P127)."""
 
-from __future__ import annotations
-
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, changed, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment

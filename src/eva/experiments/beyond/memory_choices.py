@@ -1,7 +1,5 @@
 """Which of EVA's hyper-parameters and readings of the paper matter: one change at a time (P121 to P123)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

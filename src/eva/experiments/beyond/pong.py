@@ -1,7 +1,5 @@
 """Pong with a small replay buffer: the Atari agent learns, beside published numbers of Dopamine."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stable-Baselines3's DQN and EVADQN in the maze (P115)."""
 
-from __future__ import annotations
-
 from eva.experiments.framework.common import PAPER_WEIGHT, WEIGHT, arm
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
 from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN

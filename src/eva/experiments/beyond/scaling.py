@@ -1,7 +1,5 @@
 """The cost of a step as the memory grows from 10,000 to 2,000,000 states (P125)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

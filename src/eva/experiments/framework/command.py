@@ -1,7 +1,5 @@
 """Run an experiment: train what is not finished, keep it, judge it and write its page."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Sequence

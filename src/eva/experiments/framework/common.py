@@ -1,7 +1,5 @@
 """What experiments share: how arms are named and made from changes of a configuration."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an experiment is: arms (configurations x seeds) and claims, as data."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

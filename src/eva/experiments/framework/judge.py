@@ -1,7 +1,5 @@
 """Judge every claim by one rule (docs/protocol.md)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Results pages: `summary.json` of an experiment, `README.md` rendered from it, and the table of all claims."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Experiments shortened to a minute, to check that they run; nothing is learned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A kept run has the files that a report reads, under the same names, the long ones compressed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from eva.files import read_either, refusing_kindly, write_packed, write_whole

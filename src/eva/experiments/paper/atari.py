@@ -1,7 +1,5 @@
 """Figs. 3, 6 and 7: 55 Atari games, by the paper's protocol or a part of it."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Human-normalised scores over games: the paper's mean and median, and their CIs stratified by game."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal

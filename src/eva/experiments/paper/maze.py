@@ -1,7 +1,5 @@
 """Fig. 2 and consolidation, in the maze: single episodes, EVA throughout training, and the weight annealed to 0."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, label

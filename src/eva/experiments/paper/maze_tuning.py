@@ -1,7 +1,5 @@
 """The maze's learner, tuned in rounds: DQN alone, weight 0, on seeds of its own (P16, docs/protocol.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

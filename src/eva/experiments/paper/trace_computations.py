@@ -1,7 +1,5 @@
 """Fig. 4, in the maze: trajectory-centric planning, n-step and kernel-based RL, and what each costs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

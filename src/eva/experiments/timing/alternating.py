@@ -1,7 +1,5 @@
 """Measure several things in turn, so that other load on the machine affects all of them alike."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping

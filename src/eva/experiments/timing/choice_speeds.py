@@ -1,7 +1,5 @@
 """Time the arms of memory-choices, measured in turn."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Fill a replay memory with random play, without training."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

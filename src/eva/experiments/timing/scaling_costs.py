@@ -1,7 +1,5 @@
 """Time the parts of a step as the memory grows."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

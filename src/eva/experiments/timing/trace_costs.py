@@ -1,7 +1,5 @@
 """Time each trace computation as the number of transitions in a plan grows."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convert nested states to named arrays and plain data, which a checkpoint stores, and back."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -11,8 +11,6 @@ Files of a checkpoint; none of their content is ever executed:
 The same state gives the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

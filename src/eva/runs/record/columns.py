@@ -1,7 +1,5 @@
 """Names in the files of a run directory; imports no torch, so that reports can use it."""
 
-from __future__ import annotations
-
 METRICS = {
     "step": "transitions so far, over all environments",
     "episodes": "episodes finished so far",

@@ -1,7 +1,5 @@
 """Returns and lengths of episodes, in training and in evaluations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

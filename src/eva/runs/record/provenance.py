@@ -1,7 +1,5 @@
 """Which code, command, versions and machine produced a run. Environment variables are never recorded."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """What every kind of run shares: check the directory, then record episodes and metrics until the end or a signal."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping

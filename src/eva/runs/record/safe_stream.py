@@ -1,7 +1,5 @@
 """Output streams that never fail: a closed pipe or a full disk must not end a run."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

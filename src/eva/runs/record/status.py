@@ -1,7 +1,5 @@
 """Read status.json, the state and progress of a run."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write scalars for TensorBoard synchronously: SummaryWriter's thread would lose errors."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from pathlib import Path

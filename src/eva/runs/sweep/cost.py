@@ -1,7 +1,5 @@
 """Estimate the time and memory that a sweep requires on different numbers of machines."""
 
-from __future__ import annotations
-
 import heapq
 import statistics
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The executor for Ray clusters is in `eva.runs.sweep.ray_executor`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

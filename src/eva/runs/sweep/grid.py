@@ -1,7 +1,5 @@
 """Grid files: a sweep in TOML with a preset, settings, axes whose values are combined, and seeds."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """CPUs, GPUs and memory that a run requires."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 

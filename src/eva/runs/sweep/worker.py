@@ -4,8 +4,6 @@
 when standard input closes, so no worker outlives the process that started it.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
