@@ -213,6 +213,10 @@ class EVAConfig:
     """C, similarity of every state to the parametric pseudo-state of kernel-based RL (paper: 0.01)."""
 
 
+EVALUATION_EPSILON = 0.05
+"""Exploration in the single episodes of `eva evaluate` and `eva inspect` (P28)."""
+
+
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Single episodes played during training with the current network and memory; they do not affect training."""

@@ -69,6 +69,11 @@ def packed(path: Path) -> Path:
     return path.with_name(f"{path.name}.gz")
 
 
+def exists_either(path: Path) -> bool:
+    """Return whether a file or its .gz file exists."""
+    return path.exists() or packed(path).exists()
+
+
 def read_either(path: Path) -> bytes:
     """Return the content of a file, or of its .gz file if that exists; raises OSError if it cannot be read."""
     if not packed(path).exists():

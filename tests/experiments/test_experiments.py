@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eva.cli.main import main
+from eva.config import EvaluationConfig
 from eva.errors import UserError
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework import command
@@ -84,7 +85,7 @@ def test_every_run_has_its_own_directory(name: str) -> None:
     assert runs or experiment(name).timing is not None
     assert len({str(job.config) for job in runs}) == len(runs)
     assert not any(job.directory.is_absolute() for job in runs)
-    assert all(1 <= play.steps <= job.config.steps for job in runs for play in job.plays)
+    assert all(job.config.steps % (job.config.evaluation.period_transitions or 1) == 0 for job in runs)
 
 
 @pytest.mark.parametrize("name", MAZE)
@@ -150,8 +151,10 @@ def test_sizes_of_the_papers_experiments() -> None:
         assert {config.steps for config in configs} == steps
         assert {config.eva.nonparametric_weight for config in configs} == weights
         assert sorted({config.seed for config in configs}) == seeds
-    (play,) = jobs("maze-single-episode")[0].plays
-    assert (play.steps, play.weights, play.num_episodes) == (300_000, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 200)
+    weights = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    assert jobs("maze-single-episode")[0].config.evaluation == EvaluationConfig(300_000, 200, weights, (0.05,))
+    assert jobs("consolidation")[0].config.evaluation == EvaluationConfig(20_000, 200, (0.0, 0.4), (0.05,))
+    assert jobs("maze-tuning")[0].config.evaluation == EvaluationConfig(6_000, 50, (0.0,), (0.0,), seed=1_000)
     planned = [job.config.eva for job in jobs("consolidation")]
     assert (60_000, 20_000) in {(each.anneal_start_transitions, each.anneal_transitions) for each in planned}
     planned = [job.config.eva for job in jobs("kernel-width")]
@@ -192,7 +195,10 @@ def test_quick_form_is_small_and_has_every_arm(name: str) -> None:
     small = quick(large)
     assert [(arm.task, arm.label) for arm in small] == [(arm.task, arm.label) for arm in large]
     assert sum(job.config.steps for job in jobs_of(small)) <= 400 * max(8, len(large))
-    assert all(1 <= play.steps <= job.config.steps for job in jobs_of(small) for play in job.plays)
+    for few, many in zip(small, large, strict=True):
+        for short, long in zip((job.config for job in few.jobs), (job.config for job in many.jobs), strict=False):
+            periods = (short.evaluation.period_transitions, long.evaluation.period_transitions)
+            assert periods == (None, None) or short.steps / periods[0] == long.steps / periods[1]
 
 
 def test_finished_runs_are_kept_at_once(places: Places, executed: list[Job]) -> None:
@@ -208,21 +214,25 @@ def test_finished_runs_are_kept_at_once(places: Places, executed: list[Job]) -> 
     packed = (record / "episodes.csv.gz").read_bytes()
     assert gzip.decompress(packed) == (executed[0].directory / "episodes.csv").read_bytes()
     assert packed[4:8] == bytes(4), "no time in it"
-    assert (record / "played-60000.json").exists()
+    evaluations = gzip.decompress((record / "evaluations.jsonl.gz").read_bytes())
+    assert evaluations == (executed[0].directory / "evaluations.jsonl").read_bytes()
     assert executed[0].command == ("eva", "experiment", "consolidation")
     assert not (places.results / "consolidation" / "README.md").exists(), "not judged before all runs are there"
 
 
 def test_finished_runs_are_not_repeated(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
-    first, second, third, *_ = runs = jobs("consolidation")
+    first, second, third, fourth, *_ = runs = jobs("consolidation")
     write_run(first, places.runs / first.directory)  # finished here
     write_run(second, places.runs / second.directory, state="stopped")  # to go on
     write_run(third, places.results / "consolidation" / "runs" / third.directory)  # elsewhere, and committed
+    write_run(fourth, places.runs / fourth.directory)
+    (places.runs / fourth.directory / "evaluations.jsonl").unlink()  # finished, but not evaluated
     run_listed = list_runs(each, places).splitlines()
     assert ["done" in line for line in run_listed] == [True, False, True] + [False] * 7
     assert "stopped at 100,000" in run_listed[1]
     shutil.rmtree(places.runs / second.directory)
+    shutil.rmtree(places.runs / fourth.directory)
     run_experiment(each, places, 3)
     assert [job.directory for job in executed] == [
         places.runs / job.directory for job in runs if job not in (first, third)

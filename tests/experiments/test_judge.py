@@ -26,6 +26,7 @@ from eva.experiments.framework.judge import agreement, judge
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, mean_return
 from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
+from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.experiments.timing import choice_speeds
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
@@ -178,12 +179,30 @@ def test_single_episodes_are_paired_by_network(
 def test_consolidation_compares_the_annealed_network_with_eva_kept(tmp_path: Path) -> None:
     each = experiment("consolidation")
 
-    def played(job: Job, occasion: int, w: float, _: int) -> float:
+    def played(job: Job, step: int, w: float, _: int) -> float:
         is_annealed = job.config.eva.anneal_start_transitions is not None
-        return (-1.0 if is_annealed and occasion == 1 and w == 0 else 0.5) + spread(job) * w
+        return (-step / 100_000 if is_annealed and w == 0 else 0.5) + spread(job) * w
 
     evidence = evidence_of(tmp_path, each, played=played)
     assert found(each, evidence) == [("no difference", "yes"), ("worse", "no")]
+    _, before, after = (measure.estimate(evidence, ONE_COIN, ANNEALED) for measure in each.columns)
+    assert (before.value, after.value) == pytest.approx((-0.6, -1.0))
+
+
+def test_evaluations_are_counted_from_the_end_and_may_be_late_or_missing(tmp_path: Path) -> None:
+    each = experiment("maze-tuning")
+    evidence = evidence_of(tmp_path, each, played=lambda job, step, *_: step / job.config.steps + job.config.seed)
+    arm = each.arms()[0]
+    for run in evidence.group(arm.task, arm.label).runs:
+        _, *later = map(json.loads, (run.path / "evaluations.jsonl").read_text().splitlines())
+        lines = [{**line, "step": line["step"] + 1} for line in later]  # several environments overshoot
+        (run.path / "evaluations.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    final, mean = (measure.values(evidence, arm.task, arm.label).tolist() for measure in each.columns)
+    assert final == pytest.approx([1_000.9, 1_001.9])
+    assert mean == pytest.approx([1_000.7, 1_001.7])
+    assert evidence.evaluation(arm.task, arm.label, 3).shape == (50, 2)
+    with pytest.raises(UserError, match=r"evaluations\.jsonl"):
+        evidence.evaluation(arm.task, arm.label, 4)
 
 
 def test_gains_of_eva_are_compared(tmp_path: Path) -> None:
@@ -360,13 +379,13 @@ def test_continued_and_diverged_runs_are_shown(tmp_path: Path) -> None:
     assert 5_000.0 in summary["largest_abs_q"].values()
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"played": [{"weight": 0.0}]}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "{}", '{"step": 300000, "epsilon": 0.05, "weight": 0.0}', "[" * 100_000])
 def test_a_damaged_record_of_single_episodes_is_named(content: str, tmp_path: Path) -> None:
     each = experiment("maze-single-episode")
     evidence = evidence_of(tmp_path, each)
-    file = evidence.runs[0].path / "played-300000.json"
+    file = evidence.runs[0].path / "evaluations.jsonl"
     file.write_text(content)
-    with pytest.raises(UserError, match=r"played-300000\.json"):
+    with pytest.raises(UserError, match=r"evaluations\.jsonl"):
         judge(each, evidence)
 
 

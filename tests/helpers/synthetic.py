@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eva.runs.record.columns import EPISODE_COLUMNS
+from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS
 from eva.runs.sweep.jobs import Job
 
 LOW = -1.0
@@ -32,7 +32,7 @@ class Learned:
 
 
 World = Callable[[Job], Learned]
-Played = Callable[[Job, int, float, int], float]  # of a job, an occasion, a weight and an episode: the return
+Played = Callable[[Job, int, float, int], float]  # of a job, a step, a weight and an episode: the return
 
 
 def nothing_learned(_: Job) -> Learned:
@@ -62,12 +62,16 @@ def write_run(
         "episodes.csv": f"{EPISODE_COLUMNS}\n{''.join(rows)}",
         "timing.jsonl": json.dumps({"step": steps, "seconds": 360.0, "steps_per_second": 5.0}) + "\n",
     }
-    for occasion, play in enumerate(job.plays):
-        rounds = [
-            {"weight": w, "returns": [played(job, occasion, w, i) for i in range(play.num_episodes)]}
-            for w in play.weights
+    evaluation = job.config.evaluation
+    if evaluation.period_transitions is not None:
+        lines = [
+            {"step": step, "epsilon": epsilon, "weight": weight, "returns": returns}
+            for step in range(evaluation.period_transitions, steps + 1, evaluation.period_transitions)
+            for epsilon in evaluation.epsilons
+            for weight in evaluation.weights
+            for returns in [[played(job, step, weight, i) for i in range(evaluation.num_episodes)]]
         ]
-        files[play.file] = json.dumps({"played": rounds})
+        files[EVALUATIONS] = "".join(json.dumps(line) + "\n" for line in lines)
     for name, text in files.items():
         (directory / name).write_text(text)
 

@@ -250,8 +250,8 @@ def test_restart_discards_the_old_run(tmp_path, tmp_path_factory):
     config, path = run_config(steps=100), tmp_path / "run"
     trained(replace(config, steps=120), path)
     (path / "policy.safetensors").write_bytes(b"of the first run")
-    (path / "played-60.json").write_bytes(b"of the first run")
-    begun = [*(path / "tensorboard").iterdir(), path / "played-60.json"]
+    (path / "evaluations.jsonl").write_bytes(b"of the first run")
+    begun = list((path / "tensorboard").iterdir())
     said = trained(config, path, restart=True)
     assert "goes on" not in said
     assert differing(path, reference(config, tmp_path_factory)) == []
@@ -360,7 +360,7 @@ def test_run_killed_before_its_first_records_resumes(tmp_path, tmp_path_factory)
     """A directory with only the first files of a killed process can be used."""
     config = run_config(steps=100)
     for number, names in enumerate(
-        [(".lock",), (".lock", ".config.json.123"), ("config.json", ".status.json.123", ".played-60000.json.4")]
+        [(".lock",), (".lock", ".config.json.123"), ("config.json", ".status.json.123", ".provenance.json.4")]
     ):
         path = tmp_path / str(number)
         path.mkdir()

@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from eva.cli.parsing import parse
-from eva.runs.sweep.jobs import EPSILON
+from eva.config import EVALUATION_EPSILON
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Evaluate:
     """Episodes for each weight; episode n starts in the same state for every weight."""
     seed: int = 0
     """Seed of start states and exploration."""
-    epsilon: float = EPSILON
+    epsilon: float = EVALUATION_EPSILON
     """Probability of a random action."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON, with the return of every episode."""

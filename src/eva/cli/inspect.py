@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from eva.cli.parsing import parse
-from eva.runs.sweep.jobs import EPSILON
+from eva.config import EVALUATION_EPSILON
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Inspect:
     """Seed of start state and exploration; the episode is the first of eva evaluate with the same seed."""
     weight: float | None = None
     """Weight of Q_NP; by default the run's own."""
-    epsilon: float = EPSILON
+    epsilon: float = EVALUATION_EPSILON
     """Probability of a random action."""
     max_steps: int = 2_000
     """Truncate the episode after this number of decisions."""

@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from eva.agent.agent import EVAAgent
-from eva.config import Config
+from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
 from eva.files import refusing_kindly, write_whole
 from eva.inspect.episode import Episode, play
@@ -23,7 +23,6 @@ from eva.inspect.plane import Plane, sample_slots
 from eva.report.style import STYLE
 from eva.runs.loading import load_run
 from eva.runs.record.columns import INSPECTOR_PAGE
-from eva.runs.sweep.jobs import EPSILON
 from eva.schema import flatten
 from eva.types import Floats
 
@@ -44,7 +43,7 @@ def inspect_run(
     *,
     weight: float | None = None,
     seed: int = 0,
-    epsilon: float = EPSILON,
+    epsilon: float = EVALUATION_EPSILON,
     max_steps: int = MAX_STEPS,
     out: Path | None = None,
 ) -> Inspection:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eva.errors import UserError
-from eva.files import packed, read_either
+from eva.files import exists_either, read_either
 from eva.report.statistics import FloatArray
 from eva.runs.record.columns import EPISODE_COLUMNS
 
@@ -87,7 +87,7 @@ def read_run(path: Path) -> RunRecord:
     episodes = read_parsed(path / "episodes.csv", lambda text: _episodes(text, finished))
     timing = path / "timing.jsonl"
     steps_per_second = seconds = math.nan
-    if timing.exists() or packed(timing).exists():
+    if exists_either(timing):
         remedy = "delete it, and the report leaves the speed out."
         steps_per_second, seconds = read_parsed(timing, lambda text: _timing(text, finished), remedy)
     try:

@@ -12,12 +12,11 @@ import torch
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.build import build_environment, build_player, generators
-from eva.config import Config
+from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.runs.loading import load_run
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
-from eva.runs.sweep.jobs import EPSILON
 from eva.types import VectorEnvironment
 
 MAX_TOGETHER = 50
@@ -25,7 +24,7 @@ MAX_TOGETHER = 50
 
 
 def evaluate(
-    run: Path | str, weights: Sequence[float], num_episodes: int, *, seed: int = 0, epsilon: float = EPSILON
+    run: Path | str, weights: Sequence[float], num_episodes: int, *, seed: int = 0, epsilon: float = EVALUATION_EPSILON
 ) -> list[Evaluation]:
     """Play single episodes with each weight of Q_NP.
 

@@ -17,19 +17,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from eva.config import Config
 from eva.errors import BusyError, UserError
-from eva.files import locked
+from eva.files import locked, write_packed
 from eva.presets import preset
+from eva.runs import loop
 from eva.runs.record.display import Display
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep import executor, worker
 from eva.runs.sweep.executor import LocalExecutor
-from eva.runs.sweep.jobs import Job, Outcome, Play
+from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.worker import work
 from tests.helpers.agents import tiny
 
-PLAYS = (Play(60, (0.0, 1.0), num_episodes=2), Play(120, (0.0,), num_episodes=3, seed=7))
+EVALUATED = tiny(steps=120, evaluation={"period_transitions": 60, "num_episodes": 2, "weights": (0.0, 1.0), "seed": 7})
 
 
 def wait_for_steps(directory: Path, process: subprocess.Popen[str] | None = None) -> None:
@@ -39,26 +41,24 @@ def wait_for_steps(directory: Path, process: subprocess.Popen[str] | None = None
 
 
 def test_job_round_trips_through_one_line_of_json() -> None:
-    job = Job(Path("runs/x"), tiny(2, steps=120), PLAYS, ("eva", "experiment", "x"), "eva.integrations.sb3_runs")
+    job = Job(Path("runs/x"), EVALUATED, ("eva", "experiment", "x"), "eva.integrations.sb3_runs")
     line = job.to_json()
     assert "\n" not in line
     assert Job.from_json(line) == job
 
 
-def test_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
-    job = Job(tmp_path / "run", tiny(steps=120), PLAYS)
+def test_job_is_done_when_trained_and_evaluated(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", EVALUATED)
     assert not job.is_done_in(job.directory)
     work(job)
     assert job.is_done_in(job.directory)
-    played = json.loads((job.directory / "played-60.json").read_text())
-    assert (played["step"], played["seed"], [each["weight"] for each in played["played"]]) == (60, 0, [0.0, 1.0])
-    assert [len(each["returns"]) for each in played["played"]] == [2, 2]
-    assert len(json.loads((job.directory / "played-120.json").read_text())["played"][0]["returns"]) == 3
+    lines = [json.loads(line) for line in (job.directory / "evaluations.jsonl").read_text().splitlines()]
+    assert [(each["step"], each["weight"]) for each in lines] == [(60, 0.0), (60, 1.0), (120, 0.0), (120, 1.0)]
+    assert {len(each["returns"]) for each in lines} == {2}
     for other in (
         replace(job, config=replace(job.config, seed=1)),
         replace(job, config=replace(job.config, steps=119)),
         replace(job, config=replace(job.config, steps=121)),
-        replace(job, plays=(*PLAYS, Play(130, (0.0,), 1))),
     ):
         assert not other.is_done_in(job.directory)
     before = {path: path.stat().st_mtime_ns for path in job.directory.glob("*.*")}
@@ -66,25 +66,26 @@ def test_job_is_done_when_trained_and_played(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in job.directory.glob("*.*")} == before
 
 
-def test_evaluation_episodes_do_not_change_the_run(tmp_path: Path) -> None:
+def test_compressed_evaluations_count_and_missing_ones_raise(tmp_path: Path) -> None:
     config = tiny(steps=120)
-    work(Job(tmp_path / "played", config, PLAYS))
-    work(Job(tmp_path / "plain", config))
-    for name in ("episodes.csv", "metrics.jsonl", "policy.safetensors"):
-        assert (tmp_path / "played" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+    work(Job(tmp_path / "run", config))
+    job = Job(tmp_path / "run", replace(config, evaluation=EVALUATED.evaluation))
+    assert not job.is_done_in(job.directory)
+    with pytest.raises(UserError, match="run was trained without the requested evaluations: move it away"):
+        work(job)
+    write_packed(job.directory / "evaluations.jsonl", b"")
+    assert job.is_done_in(job.directory)
 
 
 def test_run_with_too_many_transitions_raises(tmp_path: Path) -> None:
     config = tiny(steps=120)
     work(Job(tmp_path / "run", config))
-    with pytest.raises(UserError, match="trained for 120 transitions, more than the requested 60"):
-        work(Job(tmp_path / "run", config, PLAYS))
-    with pytest.raises(UserError, match="more than the requested 100"):
+    with pytest.raises(UserError, match="trained for 120 transitions, more than the requested 100"):
         work(Job(tmp_path / "run", replace(config, steps=100)))
 
 
 def test_failed_job_is_reported_and_others_continue(tmp_path: Path) -> None:
-    good = Job(tmp_path / "good", tiny(steps=120), PLAYS, ("eva", "experiment", "x"))
+    good = Job(tmp_path / "good", EVALUATED, ("eva", "experiment", "x"))
     bad = Job(tmp_path / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
     reported: list[Outcome] = []
     stream = io.StringIO()
@@ -144,14 +145,14 @@ def test_job_that_cannot_start_fails_and_others_continue(tmp_path: Path) -> None
 
 
 def test_job_that_another_process_finished_meanwhile_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job, train = Job(tmp_path / "run", tiny(steps=120), PLAYS), worker._train
+    job, train = Job(tmp_path / "run", EVALUATED), loop.train
 
-    def train_after_another_process(mine: Job, steps: int) -> None:
-        monkeypatch.setattr(worker, "_train", train)
-        work(mine)  # another process runs the whole job while this one waits
-        train(mine, steps)
+    def train_after_another_process(config: Config, directory: Path) -> None:
+        monkeypatch.setattr(loop, "train", train)
+        work(job)  # another process runs the whole job while this one waits
+        train(config, directory)
 
-    monkeypatch.setattr(worker, "_train", train_after_another_process)
+    monkeypatch.setattr(loop, "train", train_after_another_process)
     work(job)
     assert job.is_done_in(job.directory)
 

@@ -21,7 +21,7 @@ from eva.runs.record.formatting import aligned, duration
 from eva.runs.sweep import cost, dashboard
 from eva.runs.sweep.cost import estimate_cost
 from eva.runs.sweep.grid import read_grid
-from eva.runs.sweep.jobs import Job, Outcome, Play
+from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.manifest import Manifest, run_sweep, sweep_status
 from eva.runs.sweep.progress import Progress, TrackedRun, last_speed, summary
 from eva.runs.sweep.worker import work
@@ -171,14 +171,6 @@ def test_progress_is_read_from_run_directories(
     found = TrackedRun(run, 100).progress(has_failed)
     assert (found.state, found.step, found.steps) == (*expected, 100)
     assert found.steps_per_second == (7.0 if found.state == "running" else 0.0)
-
-
-def test_run_is_not_done_before_all_episodes_are_played() -> None:
-    write_run(Path("run"), "finished", 100)
-    run = TrackedRun.of(Job(Path("run"), tiny(steps=100), (Play(100, (0.0,), 1),)))
-    assert run.progress(False).state == "running"
-    Path("run/played-100.json").write_text("{}")
-    assert run.progress(False).state == "done"
 
 
 def test_damaged_timing_file_has_no_speed() -> None:

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, label
+from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, evaluations, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
 from eva.experiments.framework.measures import MEAN_RETURN, Measure
 from eva.presets import preset
 from eva.report.statistics import FloatArray
-from eva.runs.sweep.jobs import Play
 
 SEEDS = (20, 21, 22)  # tuned on seeds 0 to 17
 EVA = label(PAPER_WEIGHT)
-OCCASIONS = range(250_000, 500_001, 50_000)
+PERIOD = 50_000  # of evaluations, in transitions
+NETWORKS = range(5, -1, -1)  # periods before the end: the best of the last six networks counts
 NUM_EPISODES = 120
 CHOOSING = 6  # one of this many episodes chooses the network, the others count
 SOLVED = 475.0
@@ -20,9 +20,8 @@ SOLVED = 475.0
 
 def _arm(weight: float) -> Arm:
     """Return an arm that plays greedily with the weight it was trained with."""
-    plays = tuple(Play(steps, (weight,), NUM_EPISODES, epsilon=0.0) for steps in OCCASIONS)
-    folder = f"cartpole/weight-{weight:g}"
-    return arm("CartPole-v1", label(weight), folder, preset("cartpole"), {WEIGHT: weight}, seeds=SEEDS, plays=plays)
+    changes = {WEIGHT: weight, **evaluations(PERIOD, NUM_EPISODES, weight, epsilon=0.0)}
+    return arm("CartPole-v1", label(weight), f"cartpole/weight-{weight:g}", preset("cartpole"), changes, seeds=SEEDS)
 
 
 def best_network(returns: FloatArray) -> FloatArray:
@@ -35,7 +34,7 @@ def best_network(returns: FloatArray) -> FloatArray:
 
 BEST = Measure(
     "greedy return of the best network",
-    lambda e, task, label: best_network(np.stack([e.played(task, label, i) for i in range(len(OCCASIONS))])),
+    lambda e, task, label: best_network(np.stack([e.evaluation(task, label, i) for i in NETWORKS])),
 )
 EXPERIMENT = Experiment(
     name="cartpole",
@@ -50,7 +49,7 @@ EXPERIMENT = Experiment(
     notes=(
         "DQN's return oscillates here, so a run is judged by its best network: one is saved every 50,000 transitions, "
         "20 greedy episodes choose it and 100 other episodes count.",
-        "Settings were tuned at weight 0 on seeds 0 to 17. CartPole cannot save its state, so every evaluation ends "
-        "the running episodes.",
+        "Settings were tuned at weight 0 on seeds 0 to 17. These runs were stopped for every evaluation, which ended "
+        "the running episodes, because CartPole cannot save its state; new runs are not stopped.",
     ),
 )

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eva.config import Config
+from eva.config import EVALUATION_EPSILON, Config
 from eva.experiments.framework.definition import Arm
-from eva.runs.sweep.jobs import Job, Play
+from eva.runs.sweep.jobs import Job
 
 DQN, DOUBLE_DQN, PRIORITISED = "DQN", "Double DQN", "Double DQN, prioritised"
 PAPER_WEIGHT = 0.4
@@ -39,6 +39,14 @@ def changed(config: Config, changes: Changes) -> Config:
     return replace(config, **whole, **{name: replace(getattr(config, name), **new) for name, new in groups.items()})
 
 
+def evaluations(
+    period: int, num_episodes: int, *weights: float, epsilon: float = EVALUATION_EPSILON, seed: int = 0
+) -> Changes:
+    """Return the changes that make a run play single episodes every `period` transitions."""
+    fields = {"num_episodes": num_episodes, "weights": weights, "epsilons": (epsilon,), "seed": seed}
+    return {f"evaluation.{name}": value for name, value in {"period_transitions": period, **fields}.items()}
+
+
 def arm(
     task: str,
     label: str,
@@ -47,8 +55,7 @@ def arm(
     changes: Changes,
     *,
     seeds: Sequence[int] = SEEDS,
-    plays: tuple[Play, ...] = (),
-    played_weight: float | None = None,
+    evaluated_weight: float | None = None,
     trainer: str = Job.trainer,
 ) -> Arm:
     """Return an arm with a run in `folder` for each seed.
@@ -57,5 +64,5 @@ def arm(
     """
     fields = {"run.device": "cpu", "run.checkpoints_kept": 1, "run.stop_when_diverged": False, **changes}
     configs = {seed: changed(config, {**fields, "seed": seed}) for seed in seeds}
-    jobs = (Job(Path(folder, f"seed-{seed}"), each, plays, trainer=trainer) for seed, each in configs.items())
-    return Arm(task, label, tuple(jobs), played_weight)
+    jobs = (Job(Path(folder, f"seed-{seed}"), each, trainer=trainer) for seed, each in configs.items())
+    return Arm(task, label, tuple(jobs), evaluated_weight)

@@ -26,13 +26,13 @@ class Arm:
         task: Environment. Arms of one task share a figure panel.
         label: Unique within its task.
         jobs: One for each seed. Directories are relative; experiments that share a run name the same directory.
-        played_weight: Weight of Q_NP in the single episodes that represent this arm; by default that of training.
+        evaluated_weight: Weight of Q_NP in the evaluations that represent this arm; by default that of training.
     """
 
     task: str
     label: str
     jobs: tuple[Job, ...]
-    played_weight: float | None = None
+    evaluated_weight: float | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from eva.experiments.framework.records import Records
 from eva.report.curves import Group, Task, levels
 from eva.report.reading import RunRecord, read_parsed, read_run
 from eva.report.statistics import FloatArray
+from eva.runs.record.columns import EVALUATIONS
 from eva.runs.sweep.jobs import Job
 
 if TYPE_CHECKING:
@@ -64,19 +65,27 @@ class Evidence:
         """Return the labels of a task's arms."""
         return [label for each, label in self.arms if each == task]
 
-    def played(self, task: str, label: str, occasion: int) -> FloatArray:
-        """Return the returns of single episodes, (episodes, seeds), played with the arm's weight on an occasion."""
+    def evaluation(self, task: str, label: str, periods_before_end: int = 0) -> FloatArray:
+        """Return the returns of an evaluation, (episodes, seeds), with the arm's weight; 0 is the last evaluation."""
         arm, columns = self.arms[task, label], []
         for job, path in zip(arm.jobs, self._paths[task, label], strict=True):
-            weight = job.config.eva.nonparametric_weight if arm.played_weight is None else arm.played_weight
-            columns.append(read_parsed(path / job.plays[occasion].file, partial(_returns, weight=weight), REMEDY))
+            config = job.config
+            period = config.evaluation.period_transitions
+            assert period is not None, f"{label} has no evaluations"
+            step = config.steps // period * period - periods_before_end * period
+            weight = config.eva.nonparametric_weight if arm.evaluated_weight is None else arm.evaluated_weight
+            wanted = (step, config.evaluation.epsilons[0], weight)
+            columns.append(read_parsed(path / EVALUATIONS, partial(_returns, wanted=wanted, period=period), REMEDY))
         returns: FloatArray = np.array(columns).T
         return returns
 
 
-def _returns(text: str, weight: float) -> list[float]:
-    returns: dict[float, list[float]] = {each["weight"]: each["returns"] for each in json.loads(text)["played"]}
-    return returns[weight]
+def _returns(text: str, wanted: tuple[int, float, float], period: int) -> list[float]:
+    """Return the returns with a step, epsilon and weight. Several environments may be a few transitions late."""
+    lines = map(json.loads, text.splitlines())
+    returns = {(x["step"] // period * period, x["epsilon"], x["weight"]): x["returns"] for x in lines}
+    found: list[float] = returns[wanted]
+    return found
 
 
 def _kept(records: Records, job: Job) -> Path:

@@ -105,9 +105,14 @@ def mean_return(until: int | None = None) -> Measure:
     return Measure("mean return over training" if until is None else f"mean return, first {until:,}", values)
 
 
-def single_episodes(name: str = "return of single episodes", occasion: int = -1) -> Measure:
-    """Return the mean return of the single episodes that each network played on an occasion, with the arm's weight."""
-    return Measure(name, lambda e, task, label: e.played(task, label, occasion).mean(axis=0), "networks", paired=True)
+def single_episodes(name: str = "return of single episodes", periods_before_end: int = 0) -> Measure:
+    """Return the mean return of the single episodes that each network played in an evaluation."""
+
+    def values(evidence: Evidence, task: str, label: str) -> FloatArray:
+        means: FloatArray = evidence.evaluation(task, label, periods_before_end).mean(axis=0)
+        return means
+
+    return Measure(name, values, "networks", paired=True)
 
 
 def gain(name: str, over: Mapping[str, str]) -> Measure:

@@ -8,7 +8,7 @@ from eva.experiments.framework.definition import Arm
 from eva.runs.sweep.jobs import Job
 
 STEPS = 400
-MOST_JOBS, NUM_EPISODES = 8, 3
+MOST_JOBS = 8
 CHANGES = {
     "steps": STEPS,
     "maze.max_episode_steps": 20,
@@ -18,6 +18,7 @@ CHANGES = {
     "exploration.epsilon_decay_transitions": 200,
     "eva.trajectory_length": 10,
     "eva.value_buffer_capacity": 100,
+    "evaluation.num_episodes": 3,
     "run.metrics_period_transitions": 100,
 }
 
@@ -33,5 +34,6 @@ def _shortened(job: Job) -> Job:
     if eva.anneal_start_transitions is not None:
         changes["eva.anneal_start_transitions"] = round(share * eva.anneal_start_transitions)
         changes["eva.anneal_transitions"] = round(share * eva.anneal_transitions)
-    plays = tuple(replace(play, steps=round(share * play.steps), num_episodes=NUM_EPISODES) for play in job.plays)
-    return replace(job, config=changed(job.config, changes), plays=plays)
+    if job.config.evaluation.period_transitions is not None:
+        changes["evaluation.period_transitions"] = round(share * job.config.evaluation.period_transitions)
+    return replace(job, config=changed(job.config, changes))

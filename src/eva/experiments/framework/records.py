@@ -6,10 +6,11 @@ A kept run has the files that a report reads, under the same names, the long one
 from pathlib import Path
 
 from eva.files import read_either, refusing_kindly, write_packed, write_whole
+from eva.runs.record.columns import EVALUATIONS
 from eva.runs.sweep.jobs import Job
 
 _COPIED = ("config.json", "provenance.json", "status.json")
-_COMPRESSED = ("episodes.csv", "timing.jsonl")
+_COMPRESSED = ("episodes.csv", "timing.jsonl", EVALUATIONS)
 
 
 class Records:
@@ -39,10 +40,10 @@ class Records:
             return
         with refusing_kindly(target):
             target.mkdir(parents=True, exist_ok=True)
-        # The status comes last: it marks the record as finished.
-        names = [*_COMPRESSED, *(play.file for play in job.plays), *_COPIED]
         contents = {}
-        for name in names:
+        for name in (*_COMPRESSED, *_COPIED):  # the status comes last: it marks the record as finished
+            if name == EVALUATIONS and job.config.evaluation.period_transitions is None:
+                continue
             with refusing_kindly(directory / name, ("read", "restore it, or delete its folder and run it again")):
                 contents[name] = read_either(directory / name)
         for name, content in contents.items():

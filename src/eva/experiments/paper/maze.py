@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, label
+from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, evaluations, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, single_episodes
 from eva.presets import preset
 from eva.report.format import number
 from eva.report.plots import Chart, LearningCurves, Line
-from eva.runs.sweep.jobs import Play
 
 ONE_COIN, TWO_COINS, FOUR_COINS, OPEN_ROOM = "one coin", "two coins", "four coins", "one coin, open room"
 PRESETS = {ONE_COIN: "maze-1-coin", TWO_COINS: "maze-2-coins", FOUR_COINS: "maze-4-coins", OPEN_ROOM: "maze-1-coin"}
@@ -63,22 +62,22 @@ MAZE_TWO_COINS = Experiment(
 )
 
 # Single episodes: the same networks, trained without EVA, play with each weight.
-PLAYED = {weight: f"weight {weight:g}" for weight in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
-PAPERS = PLAYED[PAPER_WEIGHT]
+WEIGHTS = {weight: f"weight {weight:g}" for weight in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
+ALONE, PAPERS = WEIGHTS[0.0], WEIGHTS[PAPER_WEIGHT]
 RETURN = single_episodes()
 
 
 def single_episode_arms() -> tuple[Arm, ...]:
     """Return one arm for each weight that the networks play with."""
     config = preset(PRESETS[FOUR_COINS])
-    plays = (Play(config.steps, tuple(PLAYED), NUM_EPISODES),)
-    trained = arm(FOUR_COINS, DQN, "maze-4-coins/weight-0", config, {WEIGHT: 0.0}, seeds=(0, 1, 2), plays=plays)
-    return tuple(replace(trained, label=name, played_weight=weight) for weight, name in PLAYED.items())
+    changes = {WEIGHT: 0.0, **evaluations(config.steps, NUM_EPISODES, *WEIGHTS)}
+    trained = arm(FOUR_COINS, DQN, "maze-4-coins/weight-0", config, changes, seeds=(0, 1, 2))
+    return tuple(replace(trained, label=name, evaluated_weight=weight) for weight, name in WEIGHTS.items())
 
 
 def single_episode_figures(evidence: Evidence) -> Figures:
     """Draw the return by weight, and how the networks were trained."""
-    weights, labels, task = tuple(PLAYED), PLAYED.values(), evidence.tasks[FOUR_COINS]
+    weights, labels, task = tuple(WEIGHTS), WEIGHTS.values(), evidence.tasks[FOUR_COINS]
     networks = zip(*(RETURN.values(evidence, FOUR_COINS, each) for each in labels), strict=True)
     lines = [Line(f"network {i}", weights, values) for i, values in enumerate(networks)]
     lines.append(Line.through("mean", weights, [RETURN.estimate(evidence, FOUR_COINS, each) for each in labels]))
@@ -94,12 +93,10 @@ MAZE_SINGLE_EPISODE = Experiment(
     question="Does EVA improve single episodes of a network that was trained without it, and which weight is best?",
     arms=single_episode_arms,
     claims=(
-        Claim(
-            LEFT, "EVA immediately boosts the network's performance.", RETURN, PAPERS, PLAYED[0], "better", primary=True
-        ),
-        Claim(LEFT, "The benefit saturates around 0.4: 0.6 gains no more.", RETURN, PAPERS, PLAYED[0.6], "no worse"),
-        Claim(LEFT, "The benefit saturates around 0.4: 0.8 gains no more.", RETURN, PAPERS, PLAYED[0.8], "no worse"),
-        Claim(LEFT, "Planned values alone (weight 1) do not generalise.", RETURN, PLAYED[1], PAPERS, "worse"),
+        Claim(LEFT, "EVA immediately boosts the network's performance.", RETURN, PAPERS, ALONE, "better", primary=True),
+        Claim(LEFT, "The benefit saturates around 0.4: 0.6 gains no more.", RETURN, PAPERS, WEIGHTS[0.6], "no worse"),
+        Claim(LEFT, "The benefit saturates around 0.4: 0.8 gains no more.", RETURN, PAPERS, WEIGHTS[0.8], "no worse"),
+        Claim(LEFT, "Planned values alone (weight 1) do not generalise.", RETURN, WEIGHTS[1], PAPERS, "worse"),
     ),
     columns=(RETURN,),
     figures=single_episode_figures,
@@ -111,16 +108,16 @@ ANNEAL_STEPS = 100_000
 ANNEAL_START, ANNEAL_LENGTH = 60_000, 20_000
 ANNEALING = {"eva.anneal_start_transitions": ANNEAL_START, "eva.anneal_transitions": ANNEAL_LENGTH}
 ANNEALED, KEPT = "annealed, network alone", f"kept at {PAPER_WEIGHT:g}"
-PLAYS = tuple(Play(steps, (0.0, PAPER_WEIGHT), NUM_EPISODES) for steps in (ANNEAL_START, ANNEAL_STEPS))
-BEFORE = single_episodes("single episodes before annealing", occasion=0)
-AFTER = single_episodes("single episodes at the end", occasion=1)
+BEFORE = single_episodes("single episodes before annealing", (ANNEAL_STEPS - ANNEAL_START) // ANNEAL_LENGTH)
+AFTER = single_episodes("single episodes at the end")
 FINAL = replace(FINAL_RETURN, paired=True)  # runs of one seed are the same until annealing begins
 
 
-def _annealing_arm(label: str, folder: str, played_weight: float, changes: Changes = NO_CHANGES) -> Arm:
-    changes = {"steps": ANNEAL_STEPS, WEIGHT: PAPER_WEIGHT, **changes}
-    place = f"consolidation/{folder}"
-    return arm(ONE_COIN, label, place, preset("maze-1-coin"), changes, plays=PLAYS, played_weight=played_weight)
+def _annealing_arm(label: str, folder: str, evaluated_weight: float, changes: Changes = NO_CHANGES) -> Arm:
+    evaluated = evaluations(ANNEAL_LENGTH, NUM_EPISODES, 0.0, PAPER_WEIGHT)
+    changes = {"steps": ANNEAL_STEPS, WEIGHT: PAPER_WEIGHT, **evaluated, **changes}
+    config, place = preset("maze-1-coin"), f"consolidation/{folder}"
+    return arm(ONE_COIN, label, place, config, changes, evaluated_weight=evaluated_weight)
 
 
 CONSOLIDATION = Experiment(

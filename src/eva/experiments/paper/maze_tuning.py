@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eva.experiments.framework.common import WEIGHT, Changes, arm
+from eva.experiments.framework.common import WEIGHT, Changes, arm, evaluations
 from eva.experiments.framework.definition import Arm, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import Measure
 from eva.presets import preset
 from eva.report.plots import Intervals, Panel
-from eva.runs.sweep.jobs import Play
 
 # Settings are changes of this base, not of the presets: the presets follow the tuning.
 BASE: Changes = {
@@ -65,8 +64,8 @@ BETTER_HALF = ("discount-0.9", "updates-2", "target-200", "base", "decay-80000",
 EVALUATION_SEED = 1_000
 NEW_SEEDS = tuple(range(1_010, 1_015))
 NUM_EPISODES = 50
-SHARES = (0.4, 0.6, 0.8, 1.0)
-"""Of training, after which greedy episodes are played. The final return is the mean of the last two."""
+NUM_EVALUATIONS = 5
+"""Of the greedy return, during training. The final return is the mean of the last two."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,11 @@ class Round:
     def arms(self) -> list[Arm]:
         """Return an arm for each setting."""
         name, config = f"round-{self.number}-{self.coins}", preset(f"maze-{self.coins}")
-        plays = tuple(Play(round(self.steps * s), (0.0,), NUM_EPISODES, EVALUATION_SEED, epsilon=0.0) for s in SHARES)
+        evaluated = evaluations(self.steps // NUM_EVALUATIONS, NUM_EPISODES, 0.0, epsilon=0.0, seed=EVALUATION_SEED)
+        common = {**BASE, "steps": self.steps, **evaluated}
         return [
-            arm(name, each, f"maze-tuning/{name}/{each}", config, changes, seeds=self.seeds, plays=plays)
+            arm(name, each, f"maze-tuning/{name}/{each}", config, {**common, **SETTINGS[each]}, seeds=self.seeds)
             for each in self.settings
-            for changes in [{**BASE, "steps": self.steps, **SETTINGS[each]}]
         ]
 
 
@@ -99,10 +98,10 @@ ROUNDS = (
 )
 
 
-def _greedy(name: str, first: int) -> Measure:
-    """Return the mean greedy return over the evaluations from the given one on."""
-    occasions = range(first, len(SHARES))
-    return Measure(name, lambda e, task, label: np.mean([e.played(task, label, i) for i in occasions], axis=(0, 1)))
+def _greedy(name: str, num_last: int) -> Measure:
+    """Return the mean greedy return over the last evaluations, summed from the oldest on."""
+    last = range(num_last - 1, -1, -1)
+    return Measure(name, lambda e, task, label: np.mean([e.evaluation(task, label, i) for i in last], axis=(0, 1)))
 
 
 def figures(evidence: Evidence) -> Figures:
@@ -122,7 +121,7 @@ EXPERIMENT = Experiment(
     question="Which hyper-parameters give DQN alone the highest final greedy return?",
     arms=lambda: tuple(arm for each in ROUNDS for arm in each.arms()),
     claims=(),
-    columns=(FINAL, _greedy("mean over all evaluations", 0)),
+    columns=(FINAL, _greedy("mean over all evaluations", 4)),
     figures=figures,
     notes=(
         f"Greedy return (epsilon 0): {NUM_EPISODES} episodes from fixed starts after 40, 60, 80 and 100% of training.",

@@ -24,8 +24,5 @@ EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
 EVALUATIONS = "evaluations.jsonl"
 """Evaluations during training: a line for each step, epsilon and weight."""
 
-PLAYED = "played-{}.json"
-"""Evaluation episodes of a run after N transitions."""
-
 INSPECTOR_PAGE = "inspect.html"
 """Default name of the page that `eva inspect` writes."""

@@ -23,7 +23,7 @@ from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
-from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS, METRICS, PLAYED
+from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS, METRICS
 from eva.runs.record.episodes import Episode, Evaluation
 from eva.runs.record.status import read_status
 from eva.schema import flatten
@@ -85,8 +85,8 @@ class RunDirectory:
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with refusing_kindly(self.path):
-            for path in (*(self.path / name for name in (*_LEARNED, EVALUATIONS)), *self.path.glob(PLAYED.format("*"))):
-                path.unlink(missing_ok=True)
+            for name in (*_LEARNED, EVALUATIONS):
+                (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
         with refusing_kindly(self.path):

@@ -28,10 +28,7 @@ class Manifest:
 
     def write(self) -> None:
         """Write NAME.sweep.json."""
-        runs = [
-            {"directory": str(run.directory.relative_to(self.folder)), "steps": run.steps, "plays": run.plays}
-            for run in self.runs
-        ]
+        runs = [{"directory": str(run.directory.relative_to(self.folder)), "steps": run.steps} for run in self.runs]
         failed = {str(directory.relative_to(self.folder)): error for directory, error in self.failed.items()}
         content = {"name": self.name, "runs": runs, "failed": failed}
         write_whole(self.folder / f"{self.name}{_SUFFIX}", (json.dumps(content, indent=1) + "\n").encode())
@@ -43,7 +40,7 @@ class Manifest:
         try:
             content = json.loads(path.read_text())
             runs = tuple(
-                TrackedRun(folder / Path(run["directory"]).relative_to("."), int(run["steps"]), tuple(run["plays"]))
+                TrackedRun(folder / Path(run["directory"]).relative_to("."), int(run["steps"]))
                 for run in content["runs"]
             )
             failed = {folder / directory: str(error) for directory, error in content["failed"].items()}

@@ -24,22 +24,20 @@ class TrackedRun:
 
     directory: Path
     steps: int  # transitions of the complete run
-    plays: tuple[str, ...] = ()  # result files of its evaluation episodes
 
     @classmethod
     def of(cls, job: Job) -> TrackedRun:
         """Return the run of a job."""
-        return cls(job.directory, job.config.steps, tuple(play.file for play in job.plays))
+        return cls(job.directory, job.config.steps)
 
     def progress(self, has_failed: bool) -> Progress:
         """Read the run directory. A failed run stays failed even if the directory holds a finished run."""
         status, speed = read_status(self.directory), 0.0
         step = min(status.step, self.steps)
-        is_played = all((self.directory / name).exists() for name in self.plays)
         state: Literal["running", "waiting", "done", "failed"] = "waiting"
         if has_failed:
             state = "failed"
-        elif status.state == "finished" and step == self.steps and is_played:
+        elif status.state == "finished" and step == self.steps:
             state = "done"
         elif status.state in ("running", "finished") and time.time() - status.written < _MAX_SILENT_SECONDS:
             state, speed = "running", last_speed(self.directory) or 0.0
