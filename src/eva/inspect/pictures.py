@@ -1,12 +1,12 @@
 """Draw observations as pictures, and pack pictures into PNG sprite sheets."""
 
-import struct
-import zlib
 from base64 import b64encode
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from eva.agent.network import is_channels_last
 from eva.types import EnvironmentSpec, Observations
@@ -76,19 +76,8 @@ def sheets(pictures: Pictures) -> dict[str, Any]:
         grid = np.zeros((rows * SHEET_COLUMNS, height, width, channels), np.uint8)
         grid[: len(part)] = part
         image = grid.reshape(rows, SHEET_COLUMNS, height, width, channels).swapaxes(1, 2)
-        files.append(b64encode(png(image.reshape(rows * height, SHEET_COLUMNS * width, channels))).decode())
+        pixels = image.reshape(rows * height, SHEET_COLUMNS * width, channels)
+        png = BytesIO()
+        Image.fromarray(pixels if channels == 3 else pixels[..., 0]).save(png, "PNG", optimize=True)
+        files.append(b64encode(png.getvalue()).decode())
     return {"width": width, "height": height, "columns": SHEET_COLUMNS, "perSheet": per_sheet, "files": files}
-
-
-def png(image: NDArray[np.uint8]) -> bytes:
-    """Encode an image, (height, width, 1) grey or (height, width, 3) colour, as PNG."""
-    height, width, channels = image.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
-    lines = np.zeros((height, 1 + width * channels), np.uint8)  # each line starts with its filter type, 0: none
-    lines[:, 1:] = image.reshape(height, -1)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
