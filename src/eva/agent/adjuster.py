@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.explanation import RoundHistory
 from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.replay import ReplayBuffer
-from eva.agent.planner import Planner, PlanningRound
+from eva.agent.planner import Planner, PlanningRound, RoundHistory
 from eva.agent.tensors import as_array, as_tensor, check_shapes, check_weight
 from eva.agent.value_buffer import ValueBuffer
 from eva.types import Bools, Explanation, Floats, Ints, State
@@ -118,15 +117,10 @@ class EphemeralValueAdjuster:
         truncated: Bools | Tensor,
         last_embeddings: Array | None = None,
     ) -> None:
-        """Plan if due, then store one transition of every environment.
+        """Plan if due, then store one transition of every environment: arrays of shape (E,), embeddings (E, D).
 
-        Args:
-            embeddings: Of the states acted in, (E, D).
-            actions: (E,)
-            rewards: (E,)
-            terminated: (E,)
-            truncated: (E,); ignored where terminated (P50).
-            last_embeddings: Of the states after the action, (E, D); required if an episode is truncated.
+        `embeddings` are those of the states acted in. `last_embeddings` are those of the states after the action, and
+        required if an episode is truncated. `truncated` is ignored where `terminated` (P50).
         """
         self.plan(embeddings, self.memory.episode_starts)
         self.store(embeddings, actions, rewards, terminated, truncated, last_embeddings)

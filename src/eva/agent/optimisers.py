@@ -16,13 +16,9 @@ from eva.types import State
 
 
 class Optimiser:
-    """Trains parameters in place, with two running averages of each one's gradients.
+    """Train parameters in place with `apply`, torch's function that updates parameters and averages.
 
-    Args:
-        apply: torch's function that updates parameters and averages.
-        averages: torch's names of the averages.
-        parameters: By name.
-        epsilon: Added to the denominator.
+    `averages` are torch's names of the two running averages of each gradient; `epsilon` is added to the denominator.
     """
 
     def __init__(

@@ -69,13 +69,10 @@ class NeighbourIndex:
         return {}
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Find the k keys closest to each query, (E, D): among candidates, by directly subtracted distance in float64.
+        """Return places and squared distances of the k keys closest to each query, (E, D), nearest first, (E, k) each.
 
-        Of keys at the same distance the newest comes first. The result always equals that of brute force. At least k
-        keys must be admitted.
-
-        Returns:
-            Places and squared distances (float64), nearest first, (E, k) each.
+        Candidates are ordered by directly subtracted distance in float64, the newest first at the same distance. The
+        result always equals that of brute force. At least k keys must be admitted.
         """
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))

@@ -173,10 +173,9 @@ class ReplayBuffer:
         return observations
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Find the complete transitions whose states are nearest to each query (the embedding when it was seen, P6).
+        """Return slots and squared distances of the k complete transitions whose states are nearest to each query.
 
-        Returns:
-            Slots and squared distances, nearest first, (E, min(k, number of complete transitions)) each.
+        Both are (E, min(k, number of complete transitions)), by the embedding when the state was seen (P6).
         """
         return self.index.search(queries, min(k, self.num_complete))
 
