@@ -248,17 +248,12 @@ def build_player(config: Config, agent: EVAAgent, weight: float, num_episodes: i
     It shares network and memory with `agent`. Each episode has its own value buffer, empty at first.
     """
     network = agent.learner.network
-    return EVAAgent(
-        agent.learner,
-        build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, num_episodes),
-        EpsilonGreedy(network.num_actions, LinearSchedule(0.0, 0.0), np.random.default_rng(0)),
-        NonparametricWeight(LinearSchedule(weight, weight)),
-        np.random.default_rng(0),
-        batch_size=config.learner.batch_size,
+    return replace(
+        agent,
+        adjuster=build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, num_episodes),
+        exploration=EpsilonGreedy(network.num_actions, LinearSchedule(0.0, 0.0), np.random.default_rng(0)),
+        nonparametric_weight=NonparametricWeight(LinearSchedule(weight, weight)),
         learning_starts_transitions=0,
-        update_period_steps=1,
-        updates_per_round=1,
-        clip_rewards=config.learner.clip_rewards,
     )
 
 
@@ -273,9 +268,6 @@ def resolve_device(name: str) -> torch.device:
 
 def nonparametric_weight(config: EVAConfig) -> NonparametricWeight:
     """Return the weight of Q_NP over a run."""
-    weight = config.nonparametric_weight
-    if config.anneal_start_transitions is None:
-        schedule = LinearSchedule(weight, weight)
-    else:
-        schedule = LinearSchedule(weight, 0.0, config.anneal_start_transitions, config.anneal_transitions)
+    weight, begin = config.nonparametric_weight, config.anneal_start_transitions
+    schedule = LinearSchedule(weight, weight if begin is None else 0.0, begin or 0, config.anneal_transitions)
     return NonparametricWeight(schedule, start_when_full=config.start == "full")

@@ -11,26 +11,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from eva import schema
 from eva.errors import UserError
 from eva.ids import MAZE_ID
-from eva.schema import (
-    Count,
-    CountOrZero,
-    Name,
-    Positive,
-    Scale,
-    Share,
-    Shares,
-    Sizes,
-    Threads,
-    check,
-    from_dict,
-    to_dict,
-)
+from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
 
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = (
@@ -263,19 +251,19 @@ class Config:
     """Seed of all random numbers of the run."""
     steps: Count = 60_000
     """Transitions to train for, over all environments. No schedule depends on it, so a run can be made longer."""
-    environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
-    maze: MazeConfig = field(default_factory=MazeConfig)
-    atari: AtariConfig = field(default_factory=AtariConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    replay: ReplayConfig = field(default_factory=ReplayConfig)
-    learner: LearnerConfig = field(default_factory=LearnerConfig)
-    exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
-    eva: EVAConfig = field(default_factory=EVAConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    run: RunConfig = field(default_factory=RunConfig)
+    environment: EnvironmentConfig = EnvironmentConfig()
+    maze: MazeConfig = MazeConfig()
+    atari: AtariConfig = AtariConfig()
+    network: NetworkConfig = NetworkConfig()
+    replay: ReplayConfig = ReplayConfig()
+    learner: LearnerConfig = LearnerConfig()
+    exploration: ExplorationConfig = ExplorationConfig()
+    eva: EVAConfig = EVAConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    run: RunConfig = RunConfig()
 
     def __post_init__(self) -> None:
-        check(self)
+        schema.check(self)
         network, eva = self.network, self.eva
         if not len(network.channels) == len(network.filter_sizes) == len(network.strides):
             raise UserError("network.channels, network.filter_sizes and network.strides must be of equal length.")
@@ -291,7 +279,7 @@ class Config:
     @property
     def identity(self) -> dict[str, Any]:
         """The fields that must be equal for two runs to be the same run: all but those of `NOT_IDENTITY`."""
-        identity = to_dict(self)
+        identity = schema.to_dict(self)
         for name in NOT_IDENTITY:
             *groups, last = name.split(".")
             del functools.reduce(dict.__getitem__, groups, identity)[last]
@@ -311,7 +299,7 @@ class Config:
 
     def to_json(self) -> str:
         """Return the text of config.json, which `from_json` reads back."""
-        return json.dumps(to_dict(self), indent=2) + "\n"
+        return json.dumps(schema.to_dict(self), indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Config:
@@ -320,7 +308,7 @@ class Config:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise UserError(f"the configuration is not JSON ({error}): pass a config.json that eva wrote.") from None
-        return from_dict(cls, data)
+        return schema.from_dict(cls, data)
 
 
 def read_config(path: Path) -> Config:

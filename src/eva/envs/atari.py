@@ -153,16 +153,11 @@ class VectorAtari:
 
     def step(self, actions: Ints) -> StepOutcome:
         """Take one action in every game; rewards are the change of the score."""
-        num = len(self._games)
-        rewards = np.empty(num)
-        terminated, truncated = np.empty(num, np.bool_), np.empty(num, np.bool_)
-        for e, game in enumerate(self._games):
-            rewards[e], terminated[e], truncated[e] = game.step(int(actions[e]))
-        last_observations = observations = self._stacks()
-        ended = np.flatnonzero(terminated | truncated).tolist()
-        if ended:
-            observations = last_observations.copy()
-        for e in ended:
+        outcomes = [game.step(int(action)) for game, action in zip(self._games, actions, strict=True)]
+        rewards, terminated, truncated = map(np.array, zip(*outcomes, strict=True))
+        last_observations = self._stacks()
+        observations = last_observations.copy()
+        for e in np.flatnonzero(terminated | truncated).tolist():
             self._games[e].begin()
             observations[e] = self._games[e].stack
         return StepOutcome(observations, rewards, terminated, truncated, last_observations)

@@ -26,17 +26,11 @@ MAX_TOGETHER = 50
 def evaluate(
     run: Path | str, weights: Sequence[float], num_episodes: int, *, seed: int = 0, epsilon: float = EVALUATION_EPSILON
 ) -> list[Evaluation]:
-    """Play single episodes with each weight of Q_NP.
+    """Play `num_episodes` single episodes of a finished run with each weight of Q_NP; 0 is the network alone.
 
-    Network and memory are frozen, the value buffer is empty at each episode's start, planning is as in training, and
-    start states and random numbers are the same for every weight.
-
-    Args:
-        run: A finished run directory.
-        weights: Weights of Q_NP; 0 uses the network alone.
-        num_episodes: Number of episodes for each weight.
-        seed: Seed of start states and exploration; independent of all training seeds.
-        epsilon: Probability of a random action.
+    Network and memory are frozen, the value buffer is empty at each episode's start, and planning is as in training.
+    `seed` determines start states and exploration, the same for every weight and independent of training seeds.
+    `epsilon` is the probability of a random action.
     """
     if num_episodes < 1 or not weights or not all(0 <= share <= 1 for share in (*weights, epsilon)) or seed < 0:
         raise UserError("evaluate at least 1 episode and 1 weight, weights and epsilon from 0 to 1, a seed from 0 on.")

@@ -85,17 +85,11 @@ class Training:
 
 
 def train(config: Config, path: Path | str, stream: TextIO | None = None, *, restart: bool = False) -> None:
-    """Train and record the run in the directory `path`.
+    """Train and record the run in the directory `path`; print progress to `stream`, by default standard error.
 
     A finished run is left unchanged. An unfinished run, or one with fewer transitions than `config.steps`, resumes
     from its newest checkpoint. The result has the same bytes as an uninterrupted run if the environments can save
-    their state.
-
-    Args:
-        config: The configuration of the run.
-        path: The run directory.
-        stream: Where progress is printed; by default standard error.
-        restart: Discard an earlier run in `path` and start from scratch.
+    their state. `restart` discards an earlier run in `path` instead.
 
     Raises:
         StoppedError: After Ctrl-C or SIGTERM; a checkpoint has been saved.
