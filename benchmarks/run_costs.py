@@ -23,7 +23,7 @@ from eva.presets import preset
 from eva.runs.checkpoint.state import pack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.loop import interact
-from eva.runs.sweep.resources import required_resources
+from eva.runs.sweep.cost import required_resources
 
 WARM_UP_STEPS, TIMED_STEPS = 100, 1_000
 

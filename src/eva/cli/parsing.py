@@ -21,7 +21,7 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
     """
     command = f"eva {kind.__name__.lower()}"
     defaults: dict[str, Any] = {} if default is None else {"default": default}
-    options = {_flag(path): hint for path, hint in field_types(kind).items()}
+    options = {"--" + path.replace("_", "-"): hint for path, hint in field_types(kind).items()}
     words = list(_split(arguments))
     try:
         with redirect_stderr(io.StringIO()):  # tyro prints a box around every error
@@ -39,10 +39,6 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
         if _has_rule(hint) and not fits(value, hint):  # tyro has checked types, but not ranges
             raise UserError(f"{flag} is {value}, but must be {_in_words(hint)}.")
     return parsed
-
-
-def _flag(path: str) -> str:
-    return "--" + path.replace("_", "-")
 
 
 def _split(arguments: Sequence[str]) -> Iterator[str]:

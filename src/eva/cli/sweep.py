@@ -1,11 +1,9 @@
 """eva sweep."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -13,10 +11,9 @@ from eva.cli.experiment import ExperimentOptions
 from eva.cli.parsing import parse
 from eva.errors import UserError
 from eva.machine import num_cores
+from eva.runs.sweep.grid import Grid, read_grid
+from eva.runs.sweep.jobs import Executor
 from eva.schema import Count, CountOrZero, Positive
-
-if TYPE_CHECKING:
-    from eva.runs.sweep.jobs import Executor, Job
 
 
 @dataclass(frozen=True)
@@ -47,16 +44,6 @@ class Sweep(ExperimentOptions):
     """Memory of a node in GB, for --plan."""
 
 
-@dataclass(frozen=True)
-class _Work:
-    """A sweep: its name, its folder, all its jobs (finished ones too), and the command that evaluates the runs."""
-
-    name: str
-    folder: Path
-    jobs: list[Job]
-    next_command: str
-
-
 def main(arguments: list[str]) -> None:
     """Run a sweep, or print its status or cost."""
     asked = parse(Sweep, arguments)
@@ -68,16 +55,16 @@ def main(arguments: list[str]) -> None:
     if asked.what is None:
         raise UserError("give a grid file, the name of an experiment (see: eva experiment --list), or --status DIR.")
     _reject_unused_options(asked)
-    work = _work(asked, asked.what)
+    grid, next_command = _grid(asked, asked.what)
     if asked.plan:
         from eva.runs.sweep.cost import estimate_cost  # imports torch: not for --help
 
-        print(estimate_cost(work.jobs, asked.node_cores, asked.node_memory, asked.steps_per_second))
+        print(estimate_cost(grid.jobs, asked.node_cores, asked.node_memory, asked.steps_per_second))
         return
     from eva.runs.sweep.manifest import run_sweep
 
-    print(run_sweep(work.name, work.folder, work.jobs, _executor(asked, work.name)))
-    print(f"next: {work.next_command}")
+    print(run_sweep(grid.name, grid.out, grid.jobs, _executor(asked, grid.name)))
+    print(f"next: {next_command}")
 
 
 def _reject_unused_options(asked: Sweep) -> None:
@@ -94,19 +81,17 @@ def _given(asked: Sweep, *names: str) -> list[str]:
     return [name for name in names if getattr(asked, name) != getattr(Sweep, name)]
 
 
-def _work(asked: Sweep, what: str) -> _Work:
-    """Read the grid file or look up the experiment."""
+def _grid(asked: Sweep, what: str) -> tuple[Grid, str]:
+    """Read the grid file or look up the experiment; return its runs and the command that evaluates them."""
     path = Path(what)
     if path.suffix == ".toml" or path.is_file():
-        from eva.runs.sweep.grid import read_grid
-
         if _given(asked, "games", "frames", "seeds"):
             raise UserError("--games, --frames and --seeds are only for atari-55: write them into the file.")
         if _given(asked, "runs_dir", "results_dir"):
             raise UserError("--runs-dir and --results-dir are for experiments: write `out` into the file.")
         grid = read_grid(path)
-        jobs = [replace(job, command=("eva", "sweep", what)) for job in grid.jobs]
-        return _Work(grid.name, grid.out, jobs, shlex.join(["eva", "report", str(grid.out)]))
+        commanded = tuple(replace(job, command=("eva", "sweep", what)) for job in grid.jobs)
+        return replace(grid, jobs=commanded), shlex.join(["eva", "report", str(grid.out)])
     from eva.experiments.catalogue import experiment  # imports matplotlib: not for --help
     from eva.experiments.framework.command import Places, jobs_to_make
 
@@ -114,7 +99,7 @@ def _work(asked: Sweep, what: str) -> _Work:
     jobs = jobs_to_make(chosen, Places(asked.runs_dir, asked.results_dir, quick=False))
     flags = {"runs_dir": "--runs-dir", "results_dir": "--results-dir"}
     folders = [word for name in _given(asked, *flags) for word in (flags[name], str(getattr(asked, name)))]
-    return _Work(chosen.name, asked.runs_dir, jobs, shlex.join([*chosen.command, *folders]))
+    return Grid(chosen.name, asked.runs_dir, tuple(jobs)), shlex.join([*chosen.command, *folders])
 
 
 def _executor(asked: Sweep, title: str) -> Executor:

@@ -27,9 +27,9 @@ _MAX_SEEDS = 1_000_000
 
 @dataclass(frozen=True)
 class Grid:
-    """The content of a grid file."""
+    """The runs of a sweep: of a grid file, or of an experiment."""
 
-    name: str  # of the file, without its suffix
+    name: str  # of the file, without its suffix, or of the experiment
     out: Path  # the folder of all run directories
     jobs: tuple[Job, ...]  # first those of the first seed, and so on: an interrupted sweep is still comparable
 

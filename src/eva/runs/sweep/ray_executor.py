@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from eva.errors import UserError, first_line
+from eva.runs.sweep.cost import required_resources
 from eva.runs.sweep.dashboard import Dashboard
 from eva.runs.sweep.executor import run_in_process, run_jobs
 from eva.runs.sweep.jobs import Job, Outcome
-from eva.runs.sweep.resources import required_resources
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
 try:
