@@ -22,7 +22,7 @@ from eva.errors import BusyError, UserError
 from eva.files import locked, write_packed
 from eva.presets import preset
 from eva.runs import loop
-from eva.runs.record.display import Display
+from eva.runs.record.recorder import Display
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep import executor, worker

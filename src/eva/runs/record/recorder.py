@@ -1,4 +1,6 @@
-"""What every kind of run shares: check the directory, then record episodes and metrics until the end or a signal."""
+"""What all runs share: check the directory, record episodes and metrics, show progress until the end or a signal."""
+
+from __future__ import annotations
 
 import sys
 import time
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eva.agent.tensors import name_of
 from eva.build import resolve
@@ -16,12 +20,14 @@ from eva.config import Config
 from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
 from eva.runs.record.directory import RunDirectory, with_threads
-from eva.runs.record.display import Display
 from eva.runs.record.episodes import EpisodeTracker, Evaluation
+from eva.runs.record.formatting import duration
 from eva.runs.record.provenance import provenance
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.stopping import StoppedError, StopRequest
 from eva.types import StepOutcome
+
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 def open_run(
@@ -39,6 +45,58 @@ def open_run(
     if not is_unfinished:
         print(f"{path} is finished: {finished:,} transitions.", file=stream)
     return directory, stream, is_unfinished
+
+
+class Display:
+    """Show the progress of a run of `steps` transitions; a terminal gets a progress bar."""
+
+    def __init__(self, title: str, steps: int, stream: TextIO) -> None:
+        self._console = Console(file=stream, highlight=False, soft_wrap=True)
+        self._title = title
+        self._steps = steps
+        self._last_line = time.monotonic()
+        self._next_advance = 0.0
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.completed:,}/{task.total:,}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[summary]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=steps, summary="")
+
+    def __enter__(self) -> Display:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def advance(self, step: int) -> None:
+        """Update the bar at most ten times a second, so that it can be called every step."""
+        if self._console.is_terminal and time.monotonic() > self._next_advance:
+            self._next_advance = time.monotonic() + 0.1
+            self._bar.update(self._task, completed=step)
+
+    def show(self, metrics: Mapping[str, float | None], steps_per_second: float) -> None:
+        """Show the newest metrics."""
+        step = int(metrics["step"] or 0)
+        forms = {"episode_return": "return {:.2f}", "epsilon": "epsilon {:.2f}", "changed_share": "EVA changed {:.0%}"}
+        known = [form.format(metrics[name]) for name, form in forms.items() if metrics.get(name) is not None]
+        summary = "  ".join([f"{steps_per_second:.0f} steps/s", *known])
+        self._bar.update(self._task, completed=step, summary=summary)
+        now = time.monotonic()
+        is_due = now - self._last_line > _SECONDS_BETWEEN_LINES or step >= self._steps
+        if not self._console.is_terminal and is_due:
+            self._last_line = now
+            left = duration(max(0, self._steps - step) / steps_per_second)
+            self.print(f"{self._title}: {step:,}/{self._steps:,}  {left} left  {summary}")
+
+    def print(self, sentence: str) -> None:
+        """Print a line."""
+        self._console.print(sentence, markup=False)
 
 
 @dataclass
