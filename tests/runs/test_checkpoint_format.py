@@ -132,9 +132,9 @@ def test_any_state_round_trips(tmp_path_factory, step, identity, plain, arrays):
     store = CheckpointStore(tmp_path_factory.mktemp("any"))
     written = Checkpoint(step, identity, plain, arrays)
     store.save(written)
-    loaded = store.load_newest(identity)
-    assert same(loaded.checkpoint, written)
-    assert loaded.warnings == ()
+    loaded, warnings = store.load_newest(identity)
+    assert same(loaded, written)
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_newest_checkpoints_are_kept(tmp_path):
     store = CheckpointStore(tmp_path, keep=2)
     for step in (1, 2, 30, 10**13):
         assert store.save(Checkpoint(step, {}, {}, {})).is_dir()
-        assert store.load_newest({}).checkpoint == Checkpoint(step, {}, {}, {})
+        assert store.load_newest({})[0] == Checkpoint(step, {}, {}, {})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000000030", "step-10000000000000"]
     with pytest.raises(ValueError, match="at least one"):
         CheckpointStore(tmp_path, keep=0)
@@ -220,7 +220,7 @@ def test_newest_checkpoints_are_kept(tmp_path):
 
 def test_load_newest_returns_none_without_checkpoints(tmp_path):
     store = CheckpointStore(tmp_path / "none")
-    assert store.load_newest({}).checkpoint is None
+    assert store.load_newest({})[0] is None
     store.clear()
 
 
@@ -228,7 +228,7 @@ def test_checkpoint_of_the_same_step_is_replaced(tmp_path):
     store = CheckpointStore(tmp_path, keep=1)
     for number in range(3):
         store.save(Checkpoint(7, {}, {"number": number}, {}))
-    assert store.load_newest({}).checkpoint == Checkpoint(7, {}, {"number": 2}, {})
+    assert store.load_newest({})[0] == Checkpoint(7, {}, {"number": 2}, {})
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000007"]
 
 
@@ -243,10 +243,10 @@ def test_diverged_checkpoint_is_neither_loaded_nor_removed(tmp_path):
     store = CheckpointStore(tmp_path, keep=1)
     apart = store.save_diverged(checkpoint(500))
     assert apart.name == "diverged-step-000000000500"
-    assert store.load_newest(IDENTITY).checkpoint is None
+    assert store.load_newest(IDENTITY)[0] is None
     store.save(checkpoint(400))
     store.save(checkpoint(600))
-    assert same(store.load_newest(IDENTITY).checkpoint, checkpoint(600))
+    assert same(store.load_newest(IDENTITY)[0], checkpoint(600))
     store.clear()
     assert [path.name for path in tmp_path.iterdir()] == [apart.name]
     assert same(load(apart, IDENTITY), checkpoint(500))
@@ -256,13 +256,12 @@ def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path):
     store = CheckpointStore(tmp_path, keep=3)
     paths = [store.save(checkpoint(step)) for step in (1, 2, 3)]
     (paths[2] / "plain.json").write_bytes(b"{}")
-    loaded = store.load_newest(IDENTITY)
-    assert same(loaded.checkpoint, checkpoint(2))
-    (warning,) = loaded.warnings
+    loaded, (warning,) = store.load_newest(IDENTITY)
+    assert same(loaded, checkpoint(2))
     assert str(paths[2] / "plain.json") in warning
     assert str(paths[1]) in warning
     (paths[1] / "manifest.json").unlink()
-    assert len(store.load_newest(IDENTITY).warnings) == 2
+    assert len(store.load_newest(IDENTITY)[1]) == 2
     paths[0].rename(tmp_path / "elsewhere")
     paths[0].write_text("a file")
     with pytest.raises(UserError, match=r"plain\.json is damaged .* pass --restart .* restore the file from a backup"):
@@ -316,11 +315,11 @@ for moment in range(1, 1000):
         store.save(new)
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    loaded = store.load_newest({})
-    assert loaded.warnings == (), (moment, loaded)
-    assert loaded.checkpoint.plain["state"] in ("old", "new"), (moment, loaded)
+    loaded, warnings = store.load_newest({})
+    assert warnings == [], (moment, warnings)
+    assert loaded.plain["state"] in ("old", "new"), (moment, loaded)
     store.save(new)
-    assert store.load_newest({}).checkpoint.plain["state"] == "new"
+    assert store.load_newest({})[0].plain["state"] == "new"
     names = sorted(path.name for path in store.directory.iterdir())
     assert len(names) == min(keep, 3 if step == 3 else 2) and names[-1] == f"step-{step:012d}", names
     if code == 0:
@@ -365,8 +364,8 @@ def test_full_disk_is_reported_and_keeps_old_checkpoints(tmp_path, monkeypatch, 
         failures += 1
         assert "No space left on device" in refusal
         assert not list(tmp_path.glob(".draft-step-*[0-9]"))
-        assert store.load_newest(IDENTITY).warnings == ()
-        found = store.load_newest(IDENTITY).checkpoint
+        assert store.load_newest(IDENTITY)[1] == []
+        found = store.load_newest(IDENTITY)[0]
         assert same(found, checkpoint(2, frames=200)) or same(found, checkpoint(step, frames=200))
     assert failures
 
@@ -383,7 +382,7 @@ def test_failed_write_keeps_old_checkpoints(tmp_path, limit):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000001"]
-    assert same(store.load_newest(IDENTITY).checkpoint, checkpoint(1))
+    assert same(store.load_newest(IDENTITY)[0], checkpoint(1))
 
 
 def test_unwritable_directory_raises(tmp_path):

@@ -668,7 +668,7 @@ def test_environment_without_get_state_starts_a_new_episode(tmp_path):
 def resumed_training(config: Config, path: Path) -> Training:
     """Return the training that a resumed run would continue."""
     training = Training(config)
-    loaded = CheckpointStore(path / "checkpoints").load_newest(config.identity).checkpoint
+    loaded = CheckpointStore(path / "checkpoints").load_newest(config.identity)[0]
     assert loaded is not None
     training.agent.load_state_dict(unpack(loaded.arrays, loaded.plain)["training"]["agent"])
     return training

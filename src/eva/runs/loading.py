@@ -22,7 +22,10 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     Nothing in the files is executed. Random generators and optimiser are new: to continue training, use `train`.
     """
     path = Path(path)
-    config = _load_config(path)
+    try:
+        config = read_config(path / "config.json")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
     if (state := read_status(path).state) != "finished":  # policy and memory, if any, are those of an earlier finish
         raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")
     spec = environment_spec(config)
@@ -38,13 +41,6 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
     agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
     return config, agent
-
-
-def _load_config(path: Path) -> Config:
-    try:
-        return read_config(path / "config.json")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
 
 
 def _read(path: Path) -> dict[str, Tensor]:

@@ -296,7 +296,7 @@ def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: 
     config = stacked_config(frames)
     arrays, plain = pack(agent.state_dict())
     CheckpointStore(tmp_path / "checkpoints").save(Checkpoint(1, {}, plain, arrays))
-    loaded = CheckpointStore(tmp_path / "checkpoints").load_newest({}).checkpoint
+    loaded = CheckpointStore(tmp_path / "checkpoints").load_newest({})[0]
     assert loaded is not None
     resumed = build_agent(config, environment.spec)
     resumed.load_state_dict(unpack(loaded.arrays, loaded.plain))

@@ -39,10 +39,10 @@ class Checkpointer:
         path = self._directory.path
         if restart:
             self._store.clear()
-        loaded = self._store.load_newest(self._directory.config.identity)
-        for warning in loaded.warnings:
+        checkpoint, warnings = self._store.load_newest(self._directory.config.identity)
+        for warning in warnings:
             report(warning)
-        if loaded.checkpoint is None:
+        if checkpoint is None:
             status = read_status(path)
             if not restart and status.state in ("finished", "stopped"):  # these runs did save a checkpoint
                 raise UserError(
@@ -51,8 +51,7 @@ class Checkpointer:
                 )
             self._directory.begin(provenance)
             return
-        step = loaded.checkpoint.step
-        state = unpack(loaded.checkpoint.arrays, loaded.checkpoint.plain)
+        step, state = checkpoint.step, unpack(checkpoint.arrays, checkpoint.plain)
         warning_of_environment = self._training.load_state_dict(state["training"])  # may raise: before any file changes
         self._directory.resume(state["records"], {"step": step, **provenance})
         report(f"{path} goes on from {step:,} transitions.")

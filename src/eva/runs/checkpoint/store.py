@@ -51,14 +51,6 @@ class Checkpoint:
     arrays: dict[str, NDArray[Any]]  # bool, integers, floats; names such as "replay/rewards"
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The newest good checkpoint, or None if there are no checkpoints; one warning per damaged checkpoint skipped."""
-
-    checkpoint: Checkpoint | None
-    warnings: tuple[str, ...]
-
-
 class CheckpointStore:
     """The checkpoints of one run; only one process may save at a time.
 
@@ -85,8 +77,11 @@ class CheckpointStore:
         """Save a checkpoint as diverged-step-STEP, which is never loaded by `load_newest` and never removed."""
         return self._save_as(f"diverged-step-{checkpoint.step:012d}", checkpoint)
 
-    def load_newest(self, identity: Mapping[str, Any]) -> Loaded:
-        """Load the newest good checkpoint; raises UserError if all are damaged."""
+    def load_newest(self, identity: Mapping[str, Any]) -> tuple[Checkpoint | None, list[str]]:
+        """Return the newest good checkpoint, or None if there is none, and a warning for each damaged one skipped.
+
+        Raises UserError if all are damaged.
+        """
         damaged: list[DamagedError] = []
         for _, path in self._found():
             try:
@@ -94,13 +89,13 @@ class CheckpointStore:
             except DamagedError as error:
                 damaged.append(error)
                 continue
-            return Loaded(checkpoint, tuple(f"{error.finding}: going back to {path}." for error in damaged))
+            return checkpoint, [f"{error.finding}: going back to {path}." for error in damaged]
         if damaged:
             raise UserError(
                 f"{damaged[0].finding} and no older checkpoint is good: pass --restart to start over, which discards "
                 "the run's records, or restore the file from a backup."
             ) from damaged[0]
-        return Loaded(None, ())
+        return None, []
 
     def clear(self) -> None:
         """Remove all checkpoints except those of `save_diverged`."""
