@@ -24,6 +24,7 @@ from eva.agent.value_buffer import ValueBuffer
 from eva.build_memory import build_replay
 from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.envs.maze import VectorCoinMaze
+from eva.envs.maze_dynamics import Mazes
 from eva.envs.maze_layout import resolved
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
@@ -57,7 +58,8 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
     num_environments = config.environment.num_environments
     if config.environment.id == MAZE_ID:
         maze = config.maze
-        return VectorCoinMaze(num_environments, maze.layout, maze.num_coins, generator, maze.max_episode_steps)
+        mazes = Mazes(num_environments, maze.layout, maze.num_coins, maze.max_episode_steps)
+        return VectorCoinMaze(mazes, generator)
     seeds = generator.integers(2**31, size=num_environments).tolist()
     if config.environment.id == ATARI_ID:
         return _atari(config.atari, seeds)

@@ -118,14 +118,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Update:
-    """The result of one update of the learner, on its device."""
-
-    loss: Tensor  # ()
-    absolute_errors: Tensor | None  # (B,) |y - Q_theta(s, a)| before the update; None without importance weights
-
-
-@dataclass(frozen=True)
 class RememberedTrajectory:
     """L remembered transitions and the values planned along them."""
 

@@ -12,7 +12,6 @@ from eva.agent.memory.replay import CLOSING, STEP, TERMINATION
 from eva.agent.metrics import Monitor
 from eva.runs.loop import interact
 from eva.runs.record.columns import METRICS
-from eva.types import Update
 from tests.helpers.agents import ScriptedVector, built, changed, run, scripted, tiny, watch
 
 BOTH_SIZES = pytest.mark.parametrize("num_environments", [1, 4])
@@ -82,14 +81,14 @@ def test_batch_errors_become_priorities() -> None:
     run(agent, environment, 12)
     names, last = zip(*calls[-4:], strict=True)
     assert names == ("sample", "batch", "update", "prioritise")
-    (slots, generator, size), (batch, gathered), (update, learned), (_, prioritised, errors) = last
+    (slots, generator, size), (batch, gathered), ((_, returned), learned), (_, prioritised, errors) = last
     assert generator is agent.generator
     assert size == 8
     assert gathered is slots
     assert learned is batch
     assert prioritised is slots
-    assert errors is update.absolute_errors
-    expected = dict(zip(slots.tolist(), errors.double().tolist(), strict=True))  # the last of duplicates
+    assert errors is returned
+    expected = dict(zip(slots.tolist(), errors.abs().double().tolist(), strict=True))  # the last of duplicates
     values = agent.replay.priorities.values
     assert {slot: values[slot] for slot in expected} == pytest.approx(
         {slot: (error + 1e-6) ** 0.6 for slot, error in expected.items()}
@@ -107,7 +106,7 @@ def test_arguments_passed_between_components() -> None:
         (agent.replay, "append"),
     ]:
         watch(owner, name, lambda *call, name=name: calls.update({name: call}))
-    agent.learner.update = lambda batch: Update(torch.zeros(()), None)  # type: ignore[method-assign]
+    agent.learner.update = lambda batch: (torch.zeros(()), torch.zeros(()))  # type: ignore[method-assign]
 
     observations = run(agent, environment, 12)[-1].observations
     q_eva = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
@@ -218,7 +217,7 @@ def test_metrics_are_means_since_the_last_call() -> None:
     agent, environment = scripted(tiny(2))
     losses: list[float] = []
     values: list[float] = []
-    watch(agent.learner, "update", lambda update, _: losses.append(update.loss.item()))
+    watch(agent.learner, "update", lambda update, _: losses.append(update[0].item()))
     watch(agent.adjuster, "adjust", lambda _, q_theta, *__: values.extend(q_theta.max(axis=1).tolist()))
     run(agent, environment, 20)
     for _ in range(2):

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from eva.envs.maze import CoinMaze, VectorCoinMaze
+from eva.envs.maze_dynamics import Mazes
 from eva.envs.maze_layout import MazeLayout, load_layout
 from eva.errors import UserError
 from eva.ids import MAZE_ID
@@ -20,9 +21,13 @@ from tests.helpers.reference.maze import ReferenceMaze
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "pycolab_golden.json").read_text())["episodes"]
 
 
+def vector_maze(num_environments: int, layout, num_coins: int, generator, max_episode_steps: int = 500):
+    return VectorCoinMaze(Mazes(num_environments, layout, num_coins, max_episode_steps), generator)
+
+
 def vector_at(layout: MazeLayout, agent, coins, num_environments: int = 1) -> VectorCoinMaze:
     """Build mazes that all start from one given state."""
-    mazes = VectorCoinMaze(num_environments, layout, len(coins), np.random.default_rng(0))
+    mazes = vector_maze(num_environments, layout, len(coins), np.random.default_rng(0))
     mazes.reset()
     state = mazes.get_state()
     state["agents"][:] = layout.cell_at(*agent)
@@ -80,7 +85,7 @@ def test_golden_episodes_of_pycolab_replay_exactly(episode):
 def test_vector_maze_matches_reference_mazes(layout, num_environments, seed, data):
     num_coins = data.draw(st.integers(1, min(3, len(layout.positions) - 1)))
     limit = data.draw(st.integers(1, 12))
-    mazes = VectorCoinMaze(num_environments, layout, num_coins, np.random.default_rng(seed), limit)
+    mazes = vector_maze(num_environments, layout, num_coins, np.random.default_rng(seed), limit)
     first = mazes.reset()
     plain = references(mazes, layout, limit)
     assert first.tolist() == [maze.observation() for maze in plain]
@@ -120,7 +125,7 @@ def test_coin_maze_matches_reference_maze(layout, seed, data):
 
 def test_start_states_are_distinct_and_uniform():
     layout, num_starts = load_layout("..\n..\n"), 24_000
-    mazes = VectorCoinMaze(num_starts, layout, 2, np.random.default_rng(0))
+    mazes = vector_maze(num_starts, layout, 2, np.random.default_rng(0))
     mazes.reset()
     state = mazes.get_state()
     assert (state["coins"].sum(axis=1) == 2).all()
@@ -159,7 +164,7 @@ def test_observations_show_the_papers_colours():
 
 
 def test_changing_returned_arrays_does_not_change_the_mazes():
-    scribbled, clean = (VectorCoinMaze(3, "paper", 2, np.random.default_rng(1), 9) for _ in range(2))
+    scribbled, clean = (vector_maze(3, "paper", 2, np.random.default_rng(1), 9) for _ in range(2))
     scribbled.reset()[:] = 7
     clean.reset()
     for actions in np.random.default_rng(2).integers(0, 4, (50, 3)):
@@ -174,13 +179,13 @@ def test_changing_returned_arrays_does_not_change_the_mazes():
 
 def test_a_restored_state_continues_identically():
     actions = np.random.default_rng(3).integers(0, 4, (120, 4))
-    mazes = VectorCoinMaze(4, "paper", 2, np.random.default_rng(4), 25)
+    mazes = vector_maze(4, "paper", 2, np.random.default_rng(4), 25)
     mazes.reset()
     for row in actions[:40]:
         mazes.step(row)
     state = mazes.get_state()
     assert json.loads(json.dumps(state["generator"])) == state["generator"]
-    restored = VectorCoinMaze(4, "paper", 2, np.random.default_rng(99), 25)
+    restored = vector_maze(4, "paper", 2, np.random.default_rng(99), 25)
     restored.set_state(state)
     ended = False
     for row in actions[40:]:
@@ -188,13 +193,13 @@ def test_a_restored_state_continues_identically():
         assert_same(outcome, restored.step(row))
         ended |= (outcome.terminated | outcome.truncated).any()
     assert ended
-    fewer = VectorCoinMaze(3, "paper", 2, np.random.default_rng(0))
+    fewer = vector_maze(3, "paper", 2, np.random.default_rng(0))
     with pytest.raises(ValueError, match="agents has shape"):
         fewer.set_state(state)
 
 
 def test_spec_describes_the_observations():
-    mazes = VectorCoinMaze(3, "paper", 1, np.random.default_rng(0))
+    mazes = vector_maze(3, "paper", 1, np.random.default_rng(0))
     observations = mazes.reset()
     spec = mazes.spec
     assert observations.shape == (spec.num_environments, *spec.observation_shape)

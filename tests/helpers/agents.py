@@ -130,9 +130,8 @@ def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
             replay.close(lanes, outcome.last_observations[lanes], no_embeddings[lanes])
         if (step + 1) * spec.num_environments >= learning.learning_starts_transitions:
             slots = replay.sample(streams["sampling"], learning.batch_size)
-            update = learner.update(replay.batch(slots))
-            if update.absolute_errors is not None:
-                replay.prioritise(slots, update.absolute_errors)
+            _, errors = learner.update(replay.batch(slots))
+            replay.prioritise(slots, errors)
         observations = outcome.observations
         taken.append(actions.tolist())
     return taken, learner

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.replay import ReplayBuffer
-from eva.agent.planner import Planner, PlanningRound, RoundHistory
+from eva.agent.planner import Planner, RoundHistory
 from eva.agent.tensors import as_array, as_tensor, check_shapes, check_weight
 from eva.agent.value_buffer import ValueBuffer
 from eva.types import Bools, Explanation, Floats, Ints, State
@@ -94,14 +94,12 @@ class EphemeralValueAdjuster:
             due |= as_array(episode_starts).astype(np.bool_)
         self.num_steps += 1
         (environments,) = due.nonzero()
-        if len(environments) > 0:
-            self._append(self.planner.plan(self._tensor(embeddings)[environments]), environments)
-
-    def _append(self, planned: PlanningRound, environments: Ints) -> None:
-        """Append (h, Q_NP) of a round to the value buffers of the environments that were planned for."""
-        embeddings, q_np, origins = planned.entries(self._history.num_rounds)
+        if len(environments) == 0:
+            return
+        planned = self.planner.plan(self._tensor(embeddings)[environments])
+        h, q_np, origins = planned.entries(self._history.num_rounds)
         for buffer, rows in self._rows_by_buffer(environments[planned.queries]):
-            buffer.append(embeddings[rows], q_np[rows], origins[rows])
+            buffer.append(h[rows], q_np[rows], origins[rows])
         self._history.add(planned, oldest=min(buffer.oldest_round for buffer in self.value_buffers))
 
     def keep(self, environments: Sequence[int]) -> None:

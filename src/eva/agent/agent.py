@@ -104,10 +104,9 @@ class EVAAgent:
 
     def _learn(self) -> None:
         slots = self.replay.sample(self.generator, self.batch_size)
-        update = self.learner.update(self.replay.batch(slots))
-        self.monitor.add("loss", update.loss)
-        if update.absolute_errors is not None:
-            self.replay.prioritise(slots, update.absolute_errors)
+        loss, errors = self.learner.update(self.replay.batch(slots))
+        self.monitor.add("loss", loss)
+        self.replay.prioritise(slots, errors)
 
     @property
     def _is_learning(self) -> bool:

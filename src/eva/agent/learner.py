@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from eva.agent.exploration import LinearSchedule
 from eva.agent.network import QNetwork
 from eva.agent.optimisers import Optimiser
-from eva.types import Batch, State, Update
+from eva.types import Batch, State
 
 
 def squared(errors: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,8 +78,11 @@ class Learner:
         targets: Tensor = batch.rewards + batch.discounts * next_values
         return targets
 
-    def update(self, batch: Batch) -> Update:
-        """Take one gradient step; nothing waits for the device."""
+    def update(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Take one gradient step; return the loss, (), and the errors Q_theta(s, a) - y, (B,), before it.
+
+        Nothing waits for the device.
+        """
         targets = self.targets(batch)
         q, _ = self.network(self._as_floats(batch.observations))
         loss, gradient, errors = self._loss(q.detach(), targets, batch)
@@ -91,7 +94,7 @@ class Learner:
         self.num_updates += 1
         if self.num_updates % self.target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
-        return Update(loss, None if batch.importance_weights is None else errors.abs())
+        return loss, errors
 
     def _as_floats(self, observations: Tensor) -> Tensor:
         """Return bytes as floats, valid until the next call: one scratch buffer, which stays in the caches."""

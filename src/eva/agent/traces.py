@@ -17,7 +17,7 @@ def n_step(trajectories: Trajectories, q_theta: Floats) -> Floats:
     Takes B trajectories of T transitions and the network's values of their states, (B, T + 1, A). Returns Q_NP of all
     states but the last, (B, T, A).
     """
-    return _backward_pass(trajectories, q_theta, _value_of_action_taken)
+    return _backward_pass(trajectories, q_theta, lambda q_np, actions: q_np[np.arange(len(actions)), actions])
 
 
 def trajectory_centric_planning(trajectories: Trajectories, q_theta: Floats) -> Floats:
@@ -25,17 +25,7 @@ def trajectory_centric_planning(trajectories: Trajectories, q_theta: Floats) -> 
 
     Arguments and result are those of `n_step`.
     """
-    return _backward_pass(trajectories, q_theta, _value_of_best_action)
-
-
-def _value_of_action_taken(q_np: Floats, actions: Ints) -> Floats:
-    taken: Floats = q_np[np.arange(len(actions)), actions]
-    return taken
-
-
-def _value_of_best_action(q_np: Floats, actions: Ints) -> Floats:
-    best: Floats = q_np.max(axis=1)
-    return best
+    return _backward_pass(trajectories, q_theta, lambda q_np, _: q_np.max(axis=1))
 
 
 def _backward_pass(trajectories: Trajectories, q_theta: Floats, value_of: Callable[[Floats, Ints], Floats]) -> Floats:

@@ -20,21 +20,12 @@ _STATE = ("agents", "coins", "steps")  # the arrays of `Mazes` that change
 class VectorCoinMaze:
     """E coin mazes that step together and reset when an episode ends (see `VectorEnvironment`)."""
 
-    def __init__(
-        self,
-        num_environments: int,
-        layout: str | MazeLayout,
-        num_coins: int,
-        generator: np.random.Generator,
-        max_episode_steps: int = 500,
-    ) -> None:
-        """Build the mazes; `generator` draws the start states, `layout` is an argument of `load_layout`."""
-        self._mazes = Mazes(num_environments, layout, num_coins, max_episode_steps)
+    def __init__(self, mazes: Mazes, generator: np.random.Generator) -> None:
+        """Step these mazes; `generator` draws the start states."""
+        self._mazes = mazes
         self._generator = generator
-        shape, dtype = self._mazes.observation_shape, np.dtype(np.uint8)
-        self.spec = EnvironmentSpec(
-            num_environments, len(MOVES), shape, dtype, reward_bound=1.0, action_names=MOVE_NAMES
-        )
+        num, dtype = len(mazes.every), np.dtype(np.uint8)
+        self.spec = EnvironmentSpec(num, len(MOVES), mazes.observation_shape, dtype, 1.0, MOVE_NAMES)
 
     def reset(self) -> Observations:
         """Start an episode in every maze and return the first observations."""

@@ -255,10 +255,10 @@ class ReplayBuffer:
             importance_weights=None if weights is None else to_device(weights, self._device),
         )
 
-    def prioritise(self, slots: Ints, absolute_errors: Tensor) -> None:
-        """Set the priorities of a batch by its errors, (B,); its transitions must not be overwritten yet."""
-        assert self.priorities is not None
-        self.priorities.update(slots, absolute_errors.cpu().numpy())
+    def prioritise(self, slots: Ints, errors: Tensor) -> None:
+        """Set the priorities, if there are any, of a batch by its errors, (B,), before any of it is overwritten."""
+        if self.priorities is not None:
+            self.priorities.update(slots, errors.abs().cpu().numpy())
 
     def state_dict(self) -> State:
         """Return the whole memory by name; everything else is derived from it."""
