@@ -23,9 +23,8 @@ from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.cli.main import main
 from eva.inspect.episode import Episode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
-from eva.inspect.page import describe, inspect_run
+from eva.inspect.page import Plane, describe, inspect_run, sample_slots
 from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
-from eva.inspect.plane import Plane, sample_slots
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
