@@ -219,16 +219,10 @@ def make_adjuster(
 ) -> EphemeralValueAdjuster:
     """Return an adjuster with its own memory, for your own training loop.
 
-    Args:
-        values: The last layer of your network: from embeddings (n, D), in float32, to Q_theta (n, A), tensors on
-            `device`. For a network of another precision: `lambda h: head(h.double())`.
-        embedding_size: D, the input size of the last layer.
-        num_actions: A.
-        num_environments: E, environments that you step together.
-        memory_capacity: States stored, over all environments; observations are not stored.
-        discount: gamma.
-        config: What to plan and how. Its weight, start and annealing are ignored: pass the weight to `adjust`.
-        device: Where embeddings are stored and searched.
+    `values` is the last layer of your network: from embeddings (n, D), in float32, to Q_theta (n, A), tensors on
+    `device`. For a network of another precision: `lambda h: head(h.double())`. The memory stores the embeddings of
+    `memory_capacity` states over all environments, and no observations. `config` states what to plan and how; its
+    weight, start and annealing are ignored: pass the weight to `adjust`.
     """
     if config.remembered_values == "recomputed":
         raise UserError("this adjuster keeps no observations: leave remembered_values at 'stored'.")

@@ -63,22 +63,20 @@ def _evaluate(
 ) -> Evaluation:
     sequences = [np.random.SeedSequence([seed, i]) for i in range(num_episodes)]
     episodes: list[Episode] = []
-    num_changed = 0.0
-    is_adjusted = False
+    num_changed: float | None = None  # None without EVA
     num_together = MAX_TOGETHER if config.environment.id in (MAZE_ID, ATARI_ID) else 1
     for first in range(0, num_episodes, num_together):
         together, changed_share = _play(config, agent, weight, sequences[first : first + num_together], epsilon)
         episodes += together
         if changed_share is not None:
-            is_adjusted = True
-            num_changed += changed_share * sum(episode.episode_length for episode in together)
+            num_changed = (num_changed or 0.0) + changed_share * sum(each.episode_length for each in together)
     lengths = np.array([episode.episode_length for episode in episodes])
     return Evaluation(
         nonparametric_weight=weight,
         epsilon=epsilon,
         episode_returns=np.array([episode.episode_return for episode in episodes]),
         episode_lengths=lengths,
-        changed_share=num_changed / lengths.sum() if is_adjusted else None,
+        changed_share=None if num_changed is None else num_changed / lengths.sum(),
     )
 
 

@@ -160,24 +160,21 @@ def run_jobs(
                     except UserError as error:
                         finish(Outcome(job, "failed", str(error)))
                 if stop.received is not None:
-                    _stop(running)
+                    for each in running:
+                        each.stop()
                 time.sleep(_POLL_SECONDS)
                 for ended in [each for each in running if each.has_ended]:
                     running.remove(ended)
                     finish(ended.outcome())
                 dashboard.refresh()
         finally:  # leave no job running, also when `on_outcome` raises
-            _stop(running)
+            for each in running:
+                each.stop()
             for each in running:
                 each.outcome()
     if stop.received is not None:
         raise StoppedError(stop.received)
     return outcomes
-
-
-def _stop(running: Sequence[RunningJob]) -> None:
-    for each in running:
-        each.stop()
 
 
 @dataclass(frozen=True)
