@@ -13,8 +13,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from eva.agent.agent import EVAAgent
-from eva.config import EVALUATION_EPSILON, Config
 from eva.agent.memory.replay import ReplayBuffer
+from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
 from eva.files import refusing_kindly, write_whole
 from eva.inspect.episode import Episode, play

@@ -53,7 +53,7 @@ NOTE = "The paper compares the traces on Atari; this is the maze."
 EXPERIMENT = Experiment(
     name="trace-computations",
     title="Trajectory-centric planning, n-step and kernel-based RL, two coins",
-    question="Is EVA with n-step worse than DQN, is trajectory-centric planning (TCP) as good as kernel-based RL (KBRL), and what "
+    question="Is n-step worse than DQN, is trajectory-centric planning (TCP) as good as kernel-based RL (KBRL), and what "
     "does KBRL cost?",
     arms=lambda: arms(TCP, N_STEP, KBRL),
     claims=(
