@@ -19,8 +19,8 @@ from eva.experiments.framework import command
 from eva.experiments.framework.command import Places, list_runs, run_experiment, write_page
 from eva.experiments.framework.common import SEEDS
 from eva.experiments.framework.definition import Arm, jobs_of
+from eva.experiments.framework.evidence import Records
 from eva.experiments.framework.quick import quick
-from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze_tuning import ROUNDS
 from eva.presets import PRESETS, for_game, preset

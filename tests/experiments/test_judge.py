@@ -21,10 +21,9 @@ from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, 
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
-from eva.experiments.framework.evidence import MEASURED, Evidence
+from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.judge import agreement, judge
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, mean_return
-from eva.experiments.framework.records import Records
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.experiments.timing import choice_speeds

@@ -13,9 +13,8 @@ from urllib.parse import unquote
 import pytest
 
 from eva.experiments.catalogue import EXPERIMENTS
-from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.evidence import Evidence, Records
 from eva.experiments.framework.page import contents
-from eva.experiments.framework.records import Records
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

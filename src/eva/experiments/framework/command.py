@@ -8,10 +8,9 @@ from pathlib import Path
 
 from eva.errors import UserError
 from eva.experiments.framework.definition import Arm, Experiment, jobs_of
-from eva.experiments.framework.evidence import MEASURED, Evidence
+from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.page import contents
 from eva.experiments.framework.quick import quick
-from eva.experiments.framework.records import Records
 from eva.files import refusing_kindly, write_whole
 from eva.runs.record.provenance import provenance
 from eva.runs.record.status import read_status

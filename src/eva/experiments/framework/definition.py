@@ -20,44 +20,27 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs that differ only in the seed.
+    """Runs that differ only in the seed."""
 
-    Attributes:
-        task: Environment. Arms of one task share a figure panel.
-        label: Unique within its task.
-        jobs: One for each seed. Directories are relative; experiments that share a run name the same directory.
-        evaluated_weight: Weight of Q_NP in the evaluations that represent this arm; by default that of training.
-    """
-
-    task: str
-    label: str
-    jobs: tuple[Job, ...]
-    evaluated_weight: float | None = None
+    task: str  # environment; arms of one task share a figure panel
+    label: str  # unique within its task
+    jobs: tuple[Job, ...]  # one for each seed; experiments that share a run name the same relative directory
+    evaluated_weight: float | None = None  # in the evaluations that represent this arm; by default that of training
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about one arm, compared with another arm or a fixed level.
+    """A statement about one arm, compared with another arm or a fixed level."""
 
-    Attributes:
-        where: Place in the paper, or OURS.
-        arm: Label.
-        compared_with: Label of another arm, or a level.
-        expected: What the statement says about the arm.
-        margin: Differences within it count as none; by default 5% of (optimum - random play).
-        task: Of both arms; by default the experiment's first.
-        primary: Whether the experiment was made for this claim.
-    """
-
-    where: str
+    where: str  # place in the paper, or OURS
     text: str
     measure: Measure
-    arm: str
-    compared_with: str | float
-    expected: Expected
-    margin: float | None = None
-    task: str | None = None
-    primary: bool = False
+    arm: str  # label
+    compared_with: str | float  # label of another arm, or a level
+    expected: Expected  # what the statement says about the arm
+    margin: float | None = None  # differences within it count as none; by default 5% of (optimum - random play)
+    task: str | None = None  # of both arms; by default the experiment's first
+    primary: bool = False  # whether the experiment was made for this claim
 
 
 def curves(evidence: Evidence) -> Figures:
@@ -69,30 +52,21 @@ def curves(evidence: Evidence) -> Figures:
 class Experiment:
     """A figure or a paragraph of the paper, or a question of ours.
 
-    Attributes:
-        name: On the command line, and the folder of its results.
-        arms: What is run; depends on nothing but the experiment.
-        claims: What is judged.
-        columns: Measures in the table of arms.
-        figures: Draws the page's figures.
-        notes: Facts about the set-up that a reader needs. Interpretation belongs in docs/results.md.
-        timing: Module whose `measure(is_quick)` times something besides the runs, once, on the machine that asks
-            first; returns plain JSON types. By name, because it imports torch.
-        by_name_only: It takes too long to be part of `--all`.
-        arguments: Of `eva experiment`, if the name alone does not identify it.
+    `timing` is a module whose `measure(is_quick)` times something besides the runs, once, on the machine that asks
+    first, and returns plain JSON types. It is given by name, because it imports torch.
     """
 
-    name: str
+    name: str  # on the command line, and the folder of its results
     title: str
     question: str
     arms: Callable[[], tuple[Arm, ...]]
     claims: tuple[Claim, ...]
-    columns: tuple[Measure, ...] = (FINAL_RETURN, MEAN_RETURN)
+    columns: tuple[Measure, ...] = (FINAL_RETURN, MEAN_RETURN)  # of the table of arms
     figures: Callable[[Evidence], Figures] = curves
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # facts about the set-up; interpretation belongs in docs/results.md
     timing: str | None = None
-    by_name_only: bool = False
-    arguments: Sequence[str] = ()
+    by_name_only: bool = False  # it takes too long to be part of `--all`
+    arguments: Sequence[str] = ()  # of `eva experiment`, if the name alone does not identify it
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""The finished runs of an experiment, arm by arm."""
+"""The finished runs of an experiment: kept as `results/NAME/runs/`, small enough to commit, and read arm by arm.
+
+A kept run has the files that a report reads, under the same names, the long ones compressed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eva.errors import UserError
-from eva.experiments.framework.records import Records
+from eva.files import read_either, refusing_kindly, write_packed, write_whole
 from eva.report.curves import Group, Task, levels
-from eva.report.reading import RunRecord, read_parsed, read_run
+from eva.report.reading import read_parsed, read_run
 from eva.report.statistics import FloatArray
 from eva.runs.record.columns import EVALUATIONS
 from eva.runs.sweep.jobs import Job
@@ -24,33 +27,60 @@ if TYPE_CHECKING:
 MEASURED = "measured.json"
 """What was measured besides the runs."""
 REMEDY = "delete it and run the same command again."
+_COPIED = ("config.json", "provenance.json", "status.json")
+_COMPRESSED = ("episodes.csv", "timing.jsonl", EVALUATIONS)
+
+
+class Records:
+    """The finished runs of the experiment `name`; runs that other experiments keep in `results` are found too."""
+
+    def __init__(self, results: Path, name: str) -> None:
+        self._results = results
+        self.folder = results / name / "runs"
+
+    def find(self, job: Job) -> Path | None:
+        """Return the folder in which the finished run of a job is kept, or None."""
+        folders = (self.folder, *sorted(self._results.glob("*/runs")))
+        return next((each / job.directory for each in folders if job.is_done_in(each / job.directory)), None)
+
+    def keep(self, job: Job, directory: Path) -> None:
+        """Copy the records of a finished run from `directory`."""
+        target = self.folder / job.directory
+        if directory == target:
+            return
+        with refusing_kindly(target):
+            target.mkdir(parents=True, exist_ok=True)
+        contents = {}
+        for name in (*_COMPRESSED, *_COPIED):  # the status comes last: it marks the record as finished
+            if name == EVALUATIONS and job.config.evaluation.period_transitions is None:
+                continue
+            with refusing_kindly(directory / name, ("read", "restore it, or delete its folder and run it again")):
+                contents[name] = read_either(directory / name)
+        for name, content in contents.items():
+            (write_packed if name in _COMPRESSED else write_whole)(target / name, content)
 
 
 class Evidence:
-    """The kept runs of an experiment's arms; raises UserError if one is not finished.
-
-    Attributes:
-        arms: Arms by task and label.
-        tasks: The runs of all arms, by task.
-    """
+    """The kept runs of an experiment's arms; raises UserError if one is not finished."""
 
     def __init__(self, arms: Sequence[Arm], records: Records) -> None:
         self._folder = records.folder.parent
         self.arms = {(arm.task, arm.label): arm for arm in arms}
-        self._paths = {key: [_kept(records, job) for job in arm.jobs] for key, arm in self.arms.items()}
-        runs = {path: read_run(path) for path in {path for paths in self._paths.values() for path in paths}}
+        found = {job.directory: records.find(job) for arm in arms for job in arm.jobs}
+        for directory, path in found.items():
+            if path is None:
+                raise UserError(f"{directory} is not finished: run the experiment first.")
+        runs = {directory: read_run(path) for directory, path in found.items() if path is not None}
         self._groups = {
-            key: Group(key[1], (), tuple(runs[path] for path in paths)) for key, paths in self._paths.items() if paths
+            key: Group(key[1], (), tuple(runs[job.directory] for job in arm.jobs))
+            for key, arm in self.arms.items()
+            if arm.jobs
         }
+        self.runs = list(runs.values())  # every run once
         self.tasks: dict[str, Task] = {}
         for name in dict.fromkeys(task for task, _ in self._groups):
             groups = tuple(group for (task, _), group in self._groups.items() if task == name)
             self.tasks[name] = Task(name, *levels(groups[0].runs[0].config), groups)
-
-    @property
-    def runs(self) -> list[RunRecord]:
-        """Every run once."""
-        return list({run.path: run for group in self._groups.values() for run in group.runs}.values())
 
     @property
     def measured(self) -> dict[str, Any]:
@@ -68,14 +98,14 @@ class Evidence:
     def evaluation(self, task: str, label: str, periods_before_end: int = 0) -> FloatArray:
         """Return the returns of an evaluation, (episodes, seeds), with the arm's weight; 0 is the last evaluation."""
         arm, columns = self.arms[task, label], []
-        for job, path in zip(arm.jobs, self._paths[task, label], strict=True):
+        for job, run in zip(arm.jobs, self.group(task, label).runs, strict=True):
             config = job.config
             period = config.evaluation.period_transitions
             assert period is not None, f"{label} has no evaluations"
-            step = config.steps // period * period - periods_before_end * period
+            step = (config.steps // period - periods_before_end) * period
             weight = config.eva.nonparametric_weight if arm.evaluated_weight is None else arm.evaluated_weight
             wanted = (step, config.evaluation.epsilons[0], weight)
-            columns.append(read_parsed(path / EVALUATIONS, partial(_returns, wanted=wanted, period=period), REMEDY))
+            columns.append(read_parsed(run.path / EVALUATIONS, partial(_returns, wanted=wanted, period=period), REMEDY))
         returns: FloatArray = np.array(columns).T
         return returns
 
@@ -86,10 +116,3 @@ def _returns(text: str, wanted: tuple[int, float, float], period: int) -> list[f
     returns = {(x["step"] // period * period, x["epsilon"], x["weight"]): x["returns"] for x in lines}
     found: list[float] = returns[wanted]
     return found
-
-
-def _kept(records: Records, job: Job) -> Path:
-    path = records.find(job)
-    if path is None:
-        raise UserError(f"{job.directory} is not finished: run the experiment first.")
-    return path

@@ -24,18 +24,16 @@ class Judgement:
 
 def judge(experiment: Experiment, evidence: Evidence) -> list[Judgement]:
     """Judge all claims of an experiment."""
-    return [_judge(claim, evidence) for claim in experiment.claims]
-
-
-def _judge(claim: Claim, evidence: Evidence) -> Judgement:
-    measure, task = claim.measure, claim.task or next(iter(evidence.arms))[0]
-    difference = measure.difference(evidence, task, claim.arm, claim.compared_with)
-    margin = claim.margin
-    if margin is None:
-        margin = evidence.tasks[task].margin
-    found = verdict(difference, margin, higher_is_better=measure.higher_is_better)
-    low = difference.low if measure.higher_is_better else -difference.high
-    return Judgement(claim, task, difference, margin, found, agreement(claim.expected, found, low > -margin))
+    judgements = []
+    for claim in experiment.claims:
+        measure, task = claim.measure, claim.task or next(iter(evidence.arms))[0]
+        difference = measure.difference(evidence, task, claim.arm, claim.compared_with)
+        margin = evidence.tasks[task].margin if claim.margin is None else claim.margin
+        found = verdict(difference, margin, higher_is_better=measure.higher_is_better)
+        low = difference.low if measure.higher_is_better else -difference.high
+        agrees = agreement(claim.expected, found, low > -margin)
+        judgements.append(Judgement(claim, task, difference, margin, found, agrees))
+    return judgements
 
 
 def agreement(expected: Expected, found: Verdict, is_no_worse: bool) -> Agreement:

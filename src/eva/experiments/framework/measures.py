@@ -1,13 +1,12 @@
 """What arms are compared by."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from eva.experiments.framework.evidence import Evidence
 from eva.report.curves import GRID_POINTS, WINDOW_SHARE, curve, final_return, late_returns
-from eva.report.reading import RunRecord
 from eva.report.statistics import Estimate, FloatArray, bootstrap, difference, first_reached, mean
 
 Values = Callable[[Evidence, str, str], FloatArray]
@@ -16,22 +15,14 @@ Values = Callable[[Evidence, str, str], FloatArray]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number for each unit of an arm, usually for each seed.
-
-    Attributes:
-        name: For tables.
-        unit: What n counts.
-        paired: Whether unit i of one arm belongs to unit i of another.
-        higher_is_better: If false, a lower number is better.
-        over_tasks: Whether it combines all tasks.
-    """
+    """A number for each unit of an arm, usually for each seed."""
 
     name: str
     values: Values
-    unit: str = "seeds"
-    paired: bool = False
+    unit: str = "seeds"  # what n counts
+    paired: bool = False  # whether unit i of one arm belongs to unit i of another
     higher_is_better: bool = True
-    over_tasks: bool = False
+    over_tasks: bool = False  # whether it combines all tasks
 
     def estimate(self, evidence: Evidence, task: str, label: str) -> Estimate:
         """Return the mean over units."""
@@ -64,7 +55,8 @@ class DataShare(Measure):
         labels = list(dict.fromkeys(each for each in (label, other, self.baseline) if isinstance(each, str)))
         runs = {each: evidence.group(task, each).runs for each in labels}
         length = runs[self.baseline][0].planned
-        begin = WINDOW_SHARE * length + max(_end_of_exploration(arm[0]) for arm in runs.values())
+        explorations = [arm[0].config.get("exploration", {}) for arm in runs.values()]
+        begin = WINDOW_SHARE * length + max(each.get("epsilon_decay_transitions", 0) for each in explorations)
         grid = whole.grid[whole.grid >= min(begin, whole.grid[-1])]
 
         def needed(*rows: FloatArray) -> float:
@@ -77,15 +69,8 @@ class DataShare(Measure):
             )
             return mine - theirs if np.isfinite(mine) or np.isfinite(theirs) else 0.0
 
-        return bootstrap(needed, *(_curves_and_finals(runs[each], grid) for each in labels))
-
-
-def _curves_and_finals(runs: Sequence[RunRecord], grid: FloatArray) -> FloatArray:
-    return np.array([[*curve(run, grid), final_return(run)] for run in runs])
-
-
-def _end_of_exploration(run: RunRecord) -> float:
-    return float(run.config.get("exploration", {}).get("epsilon_decay_transitions", 0))
+        rows = (np.array([[*curve(run, grid), final_return(run)] for run in runs[each]]) for each in labels)
+        return bootstrap(needed, *rows)
 
 
 def mean_return(until: int | None = None) -> Measure:

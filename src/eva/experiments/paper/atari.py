@@ -1,34 +1,39 @@
-"""Figs. 3, 6 and 7: 55 Atari games, by the paper's protocol or a part of it."""
+"""Figs. 3, 6 and 7: 55 Atari games, by the paper's protocol or a part of it, in human-normalised scores."""
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from eva.errors import UserError
-from eva.experiments.framework.common import (
-    DOUBLE_DQN,
-    DQN,
-    LEARNERS,
-    NO_CHANGES,
-    PAPER_WEIGHT,
-    PRIORITISED,
-    WEIGHT,
-    Changes,
-    arm,
-)
-from eva.experiments.framework.definition import Arm, Claim, Expected, Experiment
-from eva.experiments.framework.measures import Measure
-from eva.experiments.paper.atari_scores import EARLY, END, IQM, MEAN, MEDIAN, OVER_TRAINING, figures, needed, score
-from eva.games import GAME_SETS, game_name
+from eva.experiments.framework import common
+from eva.experiments.framework.common import DOUBLE_DQN, DQN, LEARNERS, PRIORITISED, WEIGHT, Changes
+from eva.experiments.framework.definition import Arm, Claim, Expected, Experiment, Figures, curves
+from eva.experiments.framework.evidence import Evidence
+from eva.experiments.framework.measures import Measure, Values
+from eva.games import GAME_SETS, game_name, human_normalised_score
 from eva.presets import for_game, preset
+from eva.report import statistics
+from eva.report.curves import WINDOW_SHARE, curve
+from eva.report.plots import Chart, Line
+from eva.report.statistics import Estimate, FloatArray
 
 EVA = "EVA"
 NAME = "atari-55"
 FRAMES = 200_000_000
 NUM_SEEDS = 3
 SMALL_FRAMES = 40_000_000  # shorter runs use the preset atari-small, in which EVA applies earlier (P92)
-AGENTS: Mapping[str, Changes] = {DQN: NO_CHANGES, EVA: {WEIGHT: PAPER_WEIGHT}, **LEARNERS}
+AGENTS: Mapping[str, Changes] = {DQN: {}, EVA: {WEIGHT: common.PAPER_WEIGHT}, **LEARNERS}
+STATISTICS = {
+    "median": statistics.median_score,
+    "interquartile mean": statistics.interquartile_mean,
+    "mean": statistics.mean_score,
+}
+MEDIAN, IQM, MEAN = STATISTICS
+END, OVER_TRAINING, EARLY = "at the end", "over training", "over the first quarter"
+EARLY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,12 @@ class Scope:
     def arms(self) -> tuple[Arm, ...]:
         """Return every agent in every game, with one thread for each run: many share a machine."""
         base = preset("atari" if self.frames >= SMALL_FRAMES else "atari-small")
-        common = {WEIGHT: 0.0, "steps": self.frames // base.atari.frame_skip, "run.device": "auto", "run.threads": 1}
+        shared = {WEIGHT: 0.0, "steps": self.frames // base.atari.frame_skip, "run.device": "auto", "run.threads": 1}
         found = []
         for game, (label, changes) in itertools.product(self.games, AGENTS.items()):
             config = for_game(base, game)
             folder = f"{config.name}/{label.lower().replace(', ', '-').replace(' ', '-')}/frames-{self.frames}"
-            found.append(arm(game, label, folder, config, {**common, **changes}, seeds=range(self.num_seeds)))
+            found.append(common.arm(game, label, folder, config, {**shared, **changes}, seeds=range(self.num_seeds)))
         return tuple(found)
 
 
@@ -89,11 +94,113 @@ def cut_down(games: str | None, frames: int | None, num_seeds: int | None) -> Ex
     )
 
 
-def _claim(figure: int, text: str, measure: Measure, arm: str, other: str | float, says: Expected = "better") -> Claim:
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Human-normalised learning curves, (runs, games, G), at shares of training, (G,), where every run has a value."""
+
+    shares: FloatArray
+    num_frames: float
+    by_label: dict[str, FloatArray]
+
+    def scores(self, label: str, when: str) -> FloatArray:
+        """Return a score for each run and game, (runs, games)."""
+        scores = self.by_label[label]
+        if when == END:
+            return scores[..., -1]
+        part = scores[..., self.shares <= (EARLY_SHARE if when == EARLY else 1.0)]
+        return part.mean(axis=-1) if part.size else np.full(part.shape[:-1], np.nan)
+
+
+def curves_of(evidence: Evidence) -> Curves:
+    """Return the curves of all arms over all games."""
+    first_game, first_task = next(iter(evidence.tasks.items()))
+    grid = first_task.grid
+    shares = grid / grid[-1]
+
+    def scores(game: str, label: str) -> FloatArray:
+        return np.stack([human_normalised_score(game, curve(run, grid)) for run in evidence.group(game, label).runs])
+
+    by_label = {
+        label: np.stack([scores(game, label) for game in evidence.tasks], axis=1)
+        for label in evidence.labels(first_game)
+    }
+    known = np.isfinite(np.concatenate(list(by_label.values()))).all(axis=(0, 1)) & (shares >= WINDOW_SHARE)
+    if not known.any():
+        raise UserError("a run has no finished episode to judge: give more --frames.")
+    num_frames = grid[-1] * evidence.runs[0].config["atari"]["frame_skip"]
+    return Curves(shares[known], num_frames, {label: each[..., known] for label, each in by_label.items()})
+
+
+@dataclass(frozen=True)
+class OverGames(Measure):
+    """A number over all games, with a bootstrap CI stratified by game."""
+
+    values: Values = lambda *_: np.empty(0)  # there are none for single runs
+    number: Callable[[Curves, str], float] = lambda *_: np.nan
+    over_tasks: bool = True
+
+    def estimate(self, evidence: Evidence, task: str, label: str) -> Estimate:
+        """Return the number of one arm."""
+        return self.difference(evidence, task, label, 0.0)
+
+    def difference(self, evidence: Evidence, task: str, label: str, other: str | float) -> Estimate:
+        """Return the difference of two arms' numbers, or of one arm's and a level."""
+        whole = curves_of(evidence)
+        labels = list(dict.fromkeys(each for each in (label, other, DQN) if isinstance(each, str)))
+
+        def gain(*drawn: FloatArray) -> float:
+            these = replace(whole, by_label=dict(zip(labels, drawn, strict=True)))
+            return self.number(these, label) - (self.number(these, other) if isinstance(other, str) else other)
+
+        arms = (whole.by_label[each] for each in labels)
+        return statistics.bootstrap(gain, *arms, draw=statistics.by_run_and_game)
+
+
+def score(statistic: str, when: str) -> OverGames:
+    """Return a statistic of the human-normalised scores: 0 is random play, 100 a human."""
+    over_games = STATISTICS[statistic]
+    return OverGames(f"{statistic} score {when}", number=lambda curves, label: over_games(curves.scores(label, when)))
+
+
+def needed(statistic: str) -> OverGames:
+    """Return the share of the frames after which the curve over games reaches DQN's end."""
+    over_games = STATISTICS[statistic]
+
+    def share(curves: Curves, label: str) -> float:
+        means = np.array([over_games(curves.by_label[label][..., i]) for i in range(len(curves.shares))])
+        return statistics.first_reached(means, over_games(curves.scores(DQN, END)), curves.shares)
+
+    return OverGames(f"share of frames to {DQN}'s end ({statistic})", higher_is_better=False, number=share)
+
+
+def figures(evidence: Evidence) -> Figures:
+    """Draw median and mean over training (Fig. 3), performance profiles, and every game."""
+    found = curves_of(evidence)
+    frames = (found.shares * found.num_frames / 1e6).tolist()
+    charts = {}
+    for name, over_games in (
+        ("median", lambda x: np.median(x.mean(axis=0), axis=0)),
+        ("mean", lambda x: x.mean(axis=(0, 1))),
+    ):
+        lines = []
+        for label, each in found.by_label.items():
+            mean, deviation = statistics.papers_uncertainty(over_games, each, num_resamples=500)
+            lines.append(Line(label, frames, *(end.tolist() for end in (mean, mean - deviation, mean + deviation))))
+        charts[name] = Chart("millions of frames", f"{name} human-normalised score", lines, markers=False)
+    thresholds = np.linspace(0, 400, 81)
+    profiles = {each: statistics.performance_profile(found.scores(each, END), thresholds) for each in found.by_label}
+    lines = [Line(label, thresholds.tolist(), profile.tolist()) for label, profile in profiles.items()]
+    charts["profiles"] = Chart("human-normalised score", "share of runs above it", lines, markers=False)
+    return {**charts, "games": curves(evidence)["curves"]}
+
+
+def _claim(
+    figure: int, text: str, measure: Measure, other: str | float, says: Expected = "better", arm: str = EVA
+) -> Claim:
     return Claim(f"Fig. {figure}", text, measure, arm, other, says, margin=0)
 
 
-MEDIAN_END = score(MEDIAN, END)
+MEDIAN_END, MEAN_END = score(MEDIAN, END), score(MEAN, END)
 QUESTION = (
     "Does EVA learn Atari games faster than DQN, and how does it compare with Double DQN and prioritised replay, after "
     "{:g}M frames?"
@@ -104,18 +211,18 @@ FULL = Experiment(
     question=QUESTION.format(FRAMES / 1e6),
     arms=Scope().arms,
     claims=(
-        replace(_claim(3, "EVA improves the final performance (median).", MEDIAN_END, EVA, DQN), primary=True),
-        _claim(3, "EVA improves the learning speed (median).", score(MEDIAN, OVER_TRAINING), EVA, DQN),
-        _claim(3, "EVA improves the final performance (mean).", score(MEAN, END), EVA, DQN),
-        _claim(3, "EVA improves the learning speed (mean).", score(MEAN, OVER_TRAINING), EVA, DQN),
-        _claim(3, "EVA reaches DQN's end in 20% of its frames (median).", needed(MEDIAN), EVA, 0.2),
-        _claim(3, "EVA reaches DQN's end in 20% of its frames (mean).", needed(MEAN), EVA, 0.2),
-        _claim(7, "EVA outperforms Double DQN early.", score(MEDIAN, EARLY), EVA, DOUBLE_DQN),
-        _claim(7, "EVA ends below Double DQN.", MEDIAN_END, EVA, DOUBLE_DQN, "worse"),
-        _claim(7, "Prioritised Double DQN ends above EVA.", MEDIAN_END, PRIORITISED, EVA),
-        _claim(7, "Prioritised Double DQN ends above Double DQN.", MEDIAN_END, PRIORITISED, DOUBLE_DQN),
+        replace(_claim(3, "EVA improves the final performance (median).", MEDIAN_END, DQN), primary=True),
+        _claim(3, "EVA improves the learning speed (median).", score(MEDIAN, OVER_TRAINING), DQN),
+        _claim(3, "EVA improves the final performance (mean).", MEAN_END, DQN),
+        _claim(3, "EVA improves the learning speed (mean).", score(MEAN, OVER_TRAINING), DQN),
+        _claim(3, "EVA reaches DQN's end in 20% of its frames (median).", needed(MEDIAN), 0.2),
+        _claim(3, "EVA reaches DQN's end in 20% of its frames (mean).", needed(MEAN), 0.2),
+        _claim(7, "EVA outperforms Double DQN early.", score(MEDIAN, EARLY), DOUBLE_DQN),
+        _claim(7, "EVA ends below Double DQN.", MEDIAN_END, DOUBLE_DQN, "worse"),
+        _claim(7, "Prioritised Double DQN ends above EVA.", MEDIAN_END, EVA, arm=PRIORITISED),
+        _claim(7, "Prioritised Double DQN ends above Double DQN.", MEDIAN_END, DOUBLE_DQN, arm=PRIORITISED),
     ),
-    columns=(MEDIAN_END, score(IQM, END), score(MEAN, END), score(MEDIAN, OVER_TRAINING)),
+    columns=(MEDIAN_END, score(IQM, END), MEAN_END, score(MEDIAN, OVER_TRAINING)),
     figures=figures,
     by_name_only=True,
 )
