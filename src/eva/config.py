@@ -6,8 +6,6 @@ carry their unit: `_steps` are agent steps of one environment, `_transitions` ar
 are optimiser steps, `_frames` are emulator frames. One exception: `steps`, the length of the run, counts transitions.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -302,7 +300,7 @@ class Config:
         return json.dumps(schema.to_dict(self), indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Config:
+    def from_json(cls, text: str) -> "Config":
         """Read the text of config.json."""
         try:
             data = json.loads(text)

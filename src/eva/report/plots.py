@@ -1,7 +1,5 @@
 """Draw figures as SVG and PNG: learning curves with one panel per task, charts, and intervals."""
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -61,7 +59,7 @@ class Line:
     high: Sequence[float] = ()
 
     @classmethod
-    def through(cls, label: str, x: Sequence[float], estimates: Sequence[Estimate]) -> Line:
+    def through(cls, label: str, x: Sequence[float], estimates: Sequence[Estimate]) -> "Line":
         """Return the line through estimates, with their CIs."""
         return cls(label, x, *zip(*((each.value, each.low, each.high) for each in estimates), strict=True))
 

@@ -1,7 +1,5 @@
 """Stop on a signal: after the current step at the first, immediately at the second."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import FrameType
@@ -25,7 +23,7 @@ class StopRequest:
         self.received: int | None = None
         self._handlers: dict[int, Any] = {}
 
-    def __enter__(self) -> StopRequest:
+    def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._receive) for number in _SIGNALS}
         return self

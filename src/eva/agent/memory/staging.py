@@ -1,7 +1,5 @@
 """Transfer of stored observations to the device, through memory that is allocated once (and pinned for CUDA)."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -55,7 +53,7 @@ class Reader:
         self._reading: Future[None] | None = None
         self._ahead = _NOTHING  # the states that have been read ahead
 
-    def __reduce__(self) -> tuple[type[Reader], tuple[ObservationStore, torch.device]]:
+    def __reduce__(self) -> "tuple[type[Reader], tuple[ObservationStore, torch.device]]":
         """Copy or pickle without the thread."""
         return Reader, (self._store, self._device)
 

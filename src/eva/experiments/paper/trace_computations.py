@@ -53,8 +53,8 @@ NOTE = "The paper compares the traces on Atari; this is the maze."
 EXPERIMENT = Experiment(
     name="trace-computations",
     title="Trajectory-centric planning, n-step and kernel-based RL, two coins",
-    question="Is n-step worse than DQN, is trajectory-centric planning (TCP) as good as kernel-based RL (KBRL), and what "
-    "does KBRL cost?",
+    question="Is n-step worse than DQN, is trajectory-centric planning (TCP) as good as kernel-based RL (KBRL), and "
+    "what does KBRL cost?",
     arms=lambda: arms(TCP, N_STEP, KBRL),
     claims=(
         Claim("Fig. 4", "n-step is significantly worse than DQN.", FINAL_RETURN, N_STEP, DQN, "worse", primary=True),

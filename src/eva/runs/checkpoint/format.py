@@ -1,7 +1,5 @@
 """Files of a checkpoint: synced to disk when written, verified when read; large arrays are compressed in chunks."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -65,7 +63,7 @@ class FileEntry:
     sha256: str
 
     @staticmethod
-    def parse(name: str, fields: Any) -> FileEntry:
+    def parse(name: str, fields: Any) -> "FileEntry":
         """Parse an entry; raises ValueError, KeyError or TypeError if it is invalid."""
         _parse_file_name(name)
         return FileEntry(parse_size(fields["bytes"]), str(fields["sha256"]))
@@ -82,7 +80,7 @@ class ArrayEntry:
     chunks: list[int] | None
 
     @staticmethod
-    def parse(name: str, fields: Any) -> ArrayEntry:
+    def parse(name: str, fields: Any) -> "ArrayEntry":
         """Parse an entry; raises ValueError, KeyError or TypeError if it is invalid or inconsistent."""
         dtype, size = str(fields["dtype"]), parse_size(fields["bytes"])
         shape = list(map(parse_size, fields["shape"]))

@@ -1,7 +1,5 @@
 """The run directory: all files of a run except its checkpoints."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -49,7 +47,7 @@ class RunDirectory:
         self._growing = (*_GROWING, EVALUATIONS) if is_evaluated else _GROWING
         _check_free(path, config)
 
-    def __enter__(self) -> RunDirectory:
+    def __enter__(self) -> "RunDirectory":
         with refusing_kindly(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         lock = locked(self.path / ".lock")

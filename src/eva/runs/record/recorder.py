@@ -1,7 +1,5 @@
 """What all runs share: check the directory, record episodes and metrics, show progress until the end or a signal."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,7 +65,7 @@ class Display:
         )
         self._task = self._bar.add_task(title, total=steps, summary="")
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> "Display":
         self._bar.start()
         return self
 

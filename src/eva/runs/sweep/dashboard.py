@@ -1,7 +1,5 @@
 """The progress display of a sweep: a live table on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence
@@ -31,7 +29,7 @@ class Dashboard:
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._next = 0.0 if self._console.is_terminal else time.monotonic() + _SECONDS_BETWEEN_LINES
 
-    def __enter__(self) -> Dashboard:
+    def __enter__(self) -> "Dashboard":
         if self._console.is_terminal:
             self._live.start()
         return self

@@ -4,8 +4,6 @@ A job is idempotent and resumable: it can be interrupted at any moment, and any 
 from the last checkpoint. This module does not import torch, so that listing jobs is fast.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ class Job:
         return json.dumps({**plain, "command": self.command, "trainer": self.trainer})
 
     @classmethod
-    def from_json(cls, text: str) -> Job:
+    def from_json(cls, text: str) -> "Job":
         """Return the job that `to_json` wrote."""
         plain = json.loads(text)
         directory, config = Path(plain["directory"]), Config.from_json(plain["config"])

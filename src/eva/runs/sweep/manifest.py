@@ -1,7 +1,5 @@
 """The manifest of a sweep: NAME.sweep.json lists its runs and its failures, so that any machine can read its status."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +32,7 @@ class Manifest:
         write_whole(self.folder / f"{self.name}{_SUFFIX}", (json.dumps(content, indent=1) + "\n").encode())
 
     @classmethod
-    def read(cls, path: Path) -> Manifest:
+    def read(cls, path: Path) -> "Manifest":
         """Read a manifest, without failures of runs that another process has finished since it was written."""
         folder = path.parent
         try:

@@ -1,7 +1,5 @@
 """The progress of many runs, read from their run directories, so that it is the same from every machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -26,11 +24,11 @@ class TrackedRun:
     steps: int  # transitions of the complete run
 
     @classmethod
-    def of(cls, job: Job) -> TrackedRun:
+    def of(cls, job: Job) -> "TrackedRun":
         """Return the run of a job."""
         return cls(job.directory, job.config.steps)
 
-    def progress(self, has_failed: bool) -> Progress:
+    def progress(self, has_failed: bool) -> "Progress":
         """Read the run directory. A failed run stays failed even if the directory holds a finished run."""
         status, speed = read_status(self.directory), 0.0
         step = min(status.step, self.steps)

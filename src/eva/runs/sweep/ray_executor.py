@@ -4,8 +4,6 @@ A job is a plain Ray task that starts the same worker process as the local execu
 the task on another one when a node or a Ray worker is lost. The content of run directories does not depend on Ray.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -66,7 +64,7 @@ class RayExecutor:
                     "lower run.threads, --gpu-share or replay.replay_capacity."
                 )
 
-    def _start(self, job: Job) -> _RayTask:
+    def _start(self, job: Job) -> "_RayTask":
         required = required_resources(job.config, self.gpu_share)
         remote = ray.remote(run_in_process).options(
             name=str(job.directory),
