@@ -22,7 +22,7 @@ ALLOWED = {
     "config": {"errors", "ids", "schema"},
     "games": {"errors"},
     "machine": {"errors"},
-    "presets": {"config", "errors", "ids"},
+    "presets": {"config", "errors", "ids", "files", "schema"},
     "agent": BASE,
     "envs": BASE | {"ids"},
     "build_memory": {"agent", "config", "machine", "types"},

@@ -1,16 +1,22 @@
-"""Atomic writes, lock files and gzip-compressed files."""
+"""Atomic writes, lock files, gzip-compressed files, TOML."""
 
 import fcntl
 import gzip
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from eva.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 WRITING = ("write", "choose another place or free disk space")
 READING = ("read", "restore it or choose another")
@@ -87,3 +93,9 @@ def read_either(path: Path) -> bytes:
 def write_packed(path: Path, content: bytes) -> None:
     """Write the .gz file of `path`; the same content gives the same bytes."""
     write_whole(packed(path), gzip.compress(content, mtime=0))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML file; raises ValueError if it is invalid."""
+    content: dict[str, Any] = tomllib.loads(text)
+    return content

@@ -1,101 +1,30 @@
-"""Named configurations."""
+"""Named configurations, read from presets.toml."""
 
 from dataclasses import replace
+from importlib.resources import files
+from typing import Any
 
-from eva.config import (
-    Config,
-    EnvironmentConfig,
-    EVAConfig,
-    ExplorationConfig,
-    LearnerConfig,
-    MazeConfig,
-    NetworkConfig,
-    ReplayConfig,
-    RunConfig,
-)
+from eva.config import Config
 from eva.errors import UserError, nearest_name
+from eva.files import parse_toml
 from eva.ids import ATARI_ID
+from eva.schema import from_dict
 
 
-def _maze(num_coins: int, steps: int) -> Config:
-    plural = "" if num_coins == 1 else "s"
-    return Config(
-        name=f"maze-{num_coins}-coin{plural}",
-        steps=steps,
-        maze=MazeConfig(num_coins=num_coins),
-        replay=ReplayConfig(importance_anneal_transitions=steps),
-    )
+def _read_presets() -> dict[str, tuple[Config, str]]:
+    tables: dict[str, dict[str, Any]] = parse_toml((files("eva") / "presets.toml").read_text())
+    presets = {}
+    for name, table in tables.items():
+        base = tables.get(table.pop("like", ""), {})
+        for group, value in base.items():
+            table[group] = {**value, **table.get(group, {})} if isinstance(value, dict) else table.get(group, value)
+        description = table.pop("description")
+        presets[name] = from_dict(Config, {"name": name, **table}), description
+    return presets
 
 
-_SMOKE = Config(
-    name="smoke",
-    steps=1_000,
-    replay=ReplayConfig(replay_capacity=500, importance_anneal_transitions=1_000),
-    learner=LearnerConfig(learning_starts_transitions=200),
-    exploration=ExplorationConfig(epsilon_decay_transitions=500),
-    eva=EVAConfig(trajectory_length=10, value_buffer_capacity=100),
-    run=RunConfig(metrics_period_transitions=100),
-)
-
-_ATARI = Config(  # the paper's table, except for the weight (0.4, not 0.5: P1) and the unused temperature (P11)
-    name="atari",
-    steps=50_000_000,
-    environment=EnvironmentConfig(id=ATARI_ID, num_environments=4),
-    network=NetworkConfig(channels=(16, 32, 32), filter_sizes=(8, 4, 3), strides=(4, 2, 1), embedding_size=256),
-    replay=ReplayConfig(replay_capacity=500_000, importance_anneal_transitions=50_000_000),
-    learner=LearnerConfig(
-        discount=0.99,
-        batch_size=48,
-        learning_rate=1e-4,
-        error="huber",
-        target_period_updates=50,
-        learning_starts_transitions=10_000,
-        update_period_steps=1,
-        clip_rewards=True,
-    ),
-    exploration=ExplorationConfig(epsilon_start=1.0, epsilon_end=0.1, epsilon_decay_transitions=250_000),
-    eva=EVAConfig(start="full"),
-    run=RunConfig(threads=0, metrics_period_transitions=10_000),
-)
-_ATARI_SMALL = replace(
-    _ATARI,
-    name="atari-small",
-    steps=1_000_000,
-    replay=replace(_ATARI.replay, replay_capacity=100_000, importance_anneal_transitions=1_000_000),
-    exploration=replace(_ATARI.exploration, epsilon_decay_transitions=100_000),
-)
-
-_CARTPOLE = Config(  # tuned at weight 0: results/cartpole
-    name="cartpole",
-    steps=500_000,
-    environment=EnvironmentConfig(id="CartPole-v1", num_environments=4),
-    network=NetworkConfig(hidden_sizes=(120,), embedding_size=84),
-    replay=ReplayConfig(replay_capacity=20_000, importance_anneal_transitions=300_000),
-    learner=LearnerConfig(
-        batch_size=128,
-        learning_rate=5e-4,
-        learning_rate_end=1e-5,
-        learning_rate_decay_updates=62_500,
-        learning_starts_transitions=10_000,
-        update_period_steps=2,
-    ),
-    exploration=ExplorationConfig(epsilon_end=0.15, epsilon_decay_transitions=200_000),
-    run=RunConfig(metrics_period_transitions=10_000),
-)
-
-PRESETS = {
-    "maze-1-coin": (_maze(1, 60_000), "the paper's maze with one coin (Fig. 2 centre)"),
-    "maze-2-coins": (_maze(2, 150_000), "the paper's maze with two coins (Fig. 2 right)"),
-    "maze-4-coins": (_maze(4, 300_000), "the paper's maze with four coins (Fig. 2 left)"),
-    "atari": (_ATARI, "the paper's Atari agent (Section 5.2), with --game"),
-    "atari-small": (
-        _ATARI_SMALL,
-        "the same for a laptop: 100,000 states in memory (paper: 500,000), faster epsilon decay",
-    ),
-    "cartpole": (_CARTPOLE, "Gymnasium's CartPole-v1 (results/cartpole)"),
-    "smoke": (_SMOKE, "everything small, for tests: takes seconds, learns nothing"),
-}
-"""Name, configuration and description of each preset."""
+PRESETS = _read_presets()
+"""Configuration and description of each preset, by name."""
 
 
 def preset(name: str) -> Config:

@@ -1,7 +1,6 @@
 """Grid files: a sweep in TOML with a preset, settings, axes whose values are combined, and seeds."""
 
 import itertools
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,16 +9,12 @@ from typing import Any
 
 from eva.config import Config
 from eva.errors import UserError, nearest_name
+from eva.files import parse_toml
 from eva.games import GAME_SETS, game_name
 from eva.ids import ATARI_ID
 from eva.presets import for_environment, for_game, preset
 from eva.runs.sweep.jobs import Job
 from eva.schema import from_dict, to_dict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _KEYS = ("preset", "env", "seeds", "out", "settings", "axes")
 _MAX_SEEDS = 1_000_000
@@ -37,7 +32,7 @@ class Grid:
 def read_grid(path: Path) -> Grid:
     """Read a grid file; raise a `UserError` if it is invalid."""
     try:
-        content = tomllib.loads(path.read_text())
+        content = parse_toml(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"cannot read {path} ({error}): give a file in TOML.") from None
     try:
