@@ -11,8 +11,8 @@ from ale_py.env import AtariEnv
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from benchmarks.command_line import parser
+from benchmarks.medians import microseconds
 from eva.envs.atari import AtariGame, VectorAtari
-from eva.experiments.timing.alternating import microseconds
 from eva.games import GAME_SETS
 
 NUM_ENVIRONMENTS, ROUNDS, REPEATS = 4, 15, 50

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import parser
+from benchmarks.medians import microseconds
 from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.agent.memory.observations import StackedObservations
 from eva.agent.memory.replay import ReplayBuffer
 from eva.envs.atari import AtariGame
-from eva.experiments.timing.alternating import microseconds
 from eva.games import GAME_SETS
 from eva.types import Bools, Observations
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import parser
+from benchmarks.medians import microseconds
 from eva.agent.exploration import LinearSchedule
 from eva.agent.memory.observations import WholeObservations
 from eva.agent.memory.priorities import Priorities
 from eva.agent.memory.replay import STEP, ReplayBuffer
-from eva.experiments.timing.alternating import microseconds
 
 SIZES = (50_000, 500_000)
 BATCH_SIZE = 48

@@ -19,10 +19,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.command_line import parser
+from benchmarks.medians import microseconds
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
-from eva.experiments.timing.alternating import microseconds
 from eva.types import Ints
 
 SIZES = (50_000, 100_000, 250_000, 500_000)

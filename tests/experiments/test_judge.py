@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eva.errors import UserError
-from eva.experiments.beyond.cartpole import best_network
+from eva.experiments.beyond.gymnasium_tasks import best_network
 from eva.experiments.beyond.memory_choices import CHOICES
 from eva.experiments.beyond.pong import dopamine
 from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE

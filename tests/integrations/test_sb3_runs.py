@@ -20,7 +20,7 @@ from stable_baselines3.common.monitor import Monitor
 from eva.config import Config, EnvironmentConfig, EVAConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
-from eva.experiments.beyond.sb3_maze import TRAINER
+from eva.experiments.beyond.baselines import TRAINER
 from eva.integrations.sb3 import EVADQN
 from eva.integrations.sb3_runs import build_model, policy_arguments, train
 from eva.report.reading import read_run

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from eva.report.statistics import (
     mean_interval,
     mean_score,
     median_score,
-    one_run_per_game,
     papers_uncertainty,
     performance_profile,
     resample,
@@ -213,7 +213,7 @@ def test_verdict_without_margin_is_never_no_difference() -> None:
     assert verdict(Estimate(0.0, 0.0, 0.0, 9), 0.0) == "undecided"
 
 
-@pytest.mark.parametrize(("draw", "num_runs"), [(by_run_and_game, 3), (one_run_per_game, 1)])
+@pytest.mark.parametrize(("draw", "num_runs"), [(by_run_and_game, 3), (partial(by_run_and_game, num_runs=1), 1)])
 def test_draws_stay_in_their_game(draw: Any, num_runs: int) -> None:
     scores = np.arange(12.0).reshape(3, 4)
     drawn = [draw(scores, np.random.default_rng(seed)) for seed in range(50)]

@@ -1,7 +1,7 @@
 """All experiments, by name."""
 
 from eva.errors import UserError, nearest_name
-from eva.experiments.beyond import baselines, cartpole, generality, memory_choices, pong, sb3_maze, scaling
+from eva.experiments.beyond import baselines, gymnasium_tasks, memory_choices, pong, scaling
 from eva.experiments.framework.definition import Experiment
 from eva.experiments.paper import atari, maze, maze_tuning, trace_computations
 
@@ -15,12 +15,12 @@ _ALL = (
     maze.CONSOLIDATION,
     atari.FULL,
     pong.EXPERIMENT,
-    cartpole.EXPERIMENT,
-    sb3_maze.EXPERIMENT,
-    baselines.EXPERIMENT,
+    gymnasium_tasks.CARTPOLE,
+    baselines.SB3_MAZE,
+    baselines.STRONGER_LEARNERS,
     memory_choices.EXPERIMENT,
     scaling.EXPERIMENT,
-    generality.EXPERIMENT,
+    gymnasium_tasks.GENERALITY,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 

@@ -65,16 +65,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The groups that played the same environment.
-
-    Attributes:
-        optimum: The exactly computed optimal return, where there is one.
-        chance: The return of random play, where it is known.
-    """
+    """The groups that played the same environment."""
 
     name: str
-    optimum: float | None
-    chance: float | None
+    optimum: float | None  # the exactly computed optimal return, where there is one
+    chance: float | None  # the return of random play, where it is known
     groups: tuple[Group, ...]
 
     @property

@@ -28,18 +28,10 @@ def summarise_evaluation(played: Sequence[Played]) -> list[dict[str, Any]]:
     rows = []
     for weight, returns, changed_share in played:
         level = mean(returns)
+        row = {"weight": weight, "episodes": len(returns), "mean_return": level.value, "interval": _ends(level)}
         gain = None if baseline is None else difference(returns, baseline, paired=True)
-        rows.append(
-            {
-                "weight": weight,
-                "episodes": len(returns),
-                "mean_return": level.value,
-                "interval": _ends(level),
-                "gain": None if gain is None else gain.value,
-                "gain_interval": None if gain is None else _ends(gain),
-                "changed_share": changed_share,
-            }
-        )
+        gained = {"gain": gain and gain.value, "gain_interval": gain and _ends(gain)}
+        rows.append({**row, **gained, "changed_share": changed_share})
     return rows
 
 

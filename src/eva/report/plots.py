@@ -17,7 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from eva.report.curves import Group, Task, curve, series_numbers
+from eva.report.curves import Task, curve, series_numbers
 from eva.report.format import number
 from eva.report.statistics import Estimate
 from eva.report.style import LIGHT, NUM_COLOURS
@@ -66,19 +66,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over any x axis.
-
-    Attributes:
-        level: Label and height of a horizontal line.
-        markers: Mark each point, and label it on the x axis.
-    """
+    """Lines over any x axis."""
 
     x_label: str
     y_label: str
     lines: Sequence[Line]
     logarithmic: bool = False
-    level: tuple[str, float] | None = None
-    markers: bool = True
+    level: tuple[str, float] | None = None  # label and height of a horizontal line
+    markers: bool = True  # mark each point, and label it on the x axis
 
     def draw(self) -> Figure:
         """Draw all lines in one panel."""
@@ -171,9 +166,8 @@ class LearningCurves:
             axes = figure.add_subplot(rows, columns, index + 1)
             _draw_task(axes, task, numbers, shows_runs)
             if len(self.tasks) > 1:
-                axes.set_title(
-                    _wrap(task.name, 0.85 * width / columns), loc="left", fontsize="medium", fontweight="bold"
-                )
+                title = _wrap(task.name, 0.85 * width / columns)
+                axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
             if index % columns == 0:
                 axes.set_ylabel("episode return")
         handles = [Line2D([], [], linewidth=2.4, label=label, **_stroke(series)) for series, label in enumerate(labels)]
@@ -223,13 +217,21 @@ def _saved(figure: Figure, form: str) -> bytes:
 
 
 def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool) -> None:
+    grid = task.grid
     for group in task.groups:
-        _draw_group(axes, task, group, numbers[group.label], shows_runs)
+        stroke = _stroke(numbers[group.label])
+        mean, low, high = group.band(grid)
+        axes.fill_between(grid, low, high, color=stroke["color"], **BAND)
+        for run in group.runs:
+            if shows_runs or not run.finished:
+                dashes = "-" if run.finished else ":"
+                axes.plot(grid, curve(run, grid), color=stroke["color"], alpha=0.45, linewidth=0.8, linestyle=dashes)
+        axes.plot(grid, mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
     for name, level in (("optimum", task.optimum), ("random play", task.chance)):
         if level is not None:
             _draw_level(axes, f"{name} {number(level)}", level)
     axes.margins(y=0.08)
-    axes.set(xlim=(0, task.grid[-1]), xlabel="transitions")
+    axes.set(xlim=(0, grid[-1]), xlabel="transitions")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_major_locator(MaxNLocator(5))
 
@@ -247,18 +249,6 @@ def _draw_level(axes: Axes, name: str, value: float) -> None:
         fontsize="small",
         bbox={"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1},
     )
-
-
-def _draw_group(axes: Axes, task: Task, group: Group, series: int, shows_runs: bool) -> None:
-    grid, stroke = task.grid, _stroke(series)
-    mean, low, high = group.band(grid)
-    axes.fill_between(grid, low, high, color=stroke["color"], **BAND)
-    for run in group.runs:
-        if run.finished and not shows_runs:
-            continue
-        dashes = "-" if run.finished else ":"
-        axes.plot(grid, curve(run, grid), color=stroke["color"], alpha=0.45, linewidth=0.8, linestyle=dashes)
-    axes.plot(grid, mean, linewidth=2.2, solid_capstyle="round", zorder=3, **stroke)
 
 
 def _stroke(series: int) -> dict[str, Any]:

@@ -21,34 +21,22 @@ DAMAGE = (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionErro
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """The parts of one run directory that a report needs.
-
-    Attributes:
-        planned: Transitions the configuration asks for.
-        weight: Non-parametric weight; 0 is DQN.
-        state: "finished", "running", "stopped" or "failed".
-        transitions: Transitions done, summed over environments.
-        episode_steps: Transitions done when each episode finished, ascending.
-        steps_per_second: Median of the timings; NaN without any.
-        seconds: Duration of the run; NaN without timings.
-        diverged: Which value left the sensible range, if any did.
-        largest_abs_q: Largest abs(Q) during the run, if recorded.
-    """
+    """The parts of one run directory that a report needs."""
 
     path: Path
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
     seed: int
-    planned: int
-    weight: float
-    state: str
-    transitions: int
-    episode_steps: FloatArray
+    planned: int  # transitions the configuration asks for
+    weight: float  # non-parametric weight; 0 is DQN
+    state: str  # "finished", "running", "stopped" or "failed"
+    transitions: int  # done, summed over environments
+    episode_steps: FloatArray  # transitions done when each episode finished, ascending
     episode_returns: FloatArray
-    steps_per_second: float
-    seconds: float
-    diverged: str | None = None
-    largest_abs_q: float | None = None
+    steps_per_second: float  # median of the timings; NaN without any
+    seconds: float  # duration of the run; NaN without timings
+    diverged: str | None = None  # which value left the sensible range, if any did
+    largest_abs_q: float | None = None  # during the run, if recorded
 
     @property
     def provenances(self) -> list[Mapping[str, Any]]:

@@ -6,6 +6,7 @@ bootstrap. Scores are arrays (runs, games).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -109,15 +110,9 @@ def by_run(values: FloatArray, generator: np.random.Generator) -> FloatArray:
     return values[generator.integers(len(values), size=len(values))]
 
 
-def by_run_and_game(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw as many runs as there are, with replacement, for each game separately."""
-    picks = generator.integers(len(scores), size=scores.shape[:2])
-    return scores[picks, np.arange(scores.shape[1])]
-
-
-def one_run_per_game(scores: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Draw one run for each game: (runs, games, ...) -> (1, games, ...)."""
-    picks = generator.integers(len(scores), size=(1, scores.shape[1]))
+def by_run_and_game(scores: FloatArray, generator: np.random.Generator, num_runs: int | None = None) -> FloatArray:
+    """Draw `num_runs`, by default as many as there are, with replacement, for each game separately."""
+    picks = generator.integers(len(scores), size=(num_runs or len(scores), scores.shape[1]))
     return scores[picks, np.arange(scores.shape[1])]
 
 
@@ -125,7 +120,7 @@ def papers_uncertainty(
     statistic: Callable[[FloatArray], Any], scores: FloatArray, num_resamples: int = RESAMPLES
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and standard deviation of the statistic when one run per game is drawn at random (Fig. 3)."""
-    samples = resample(statistic, scores, draw=one_run_per_game, num_resamples=num_resamples)
+    samples = resample(statistic, scores, draw=partial(by_run_and_game, num_runs=1), num_resamples=num_resamples)
     return samples.mean(axis=0), samples.std(axis=0)
 
 

@@ -37,12 +37,12 @@ class Choice:
         """What it is compared by."""
         return mean_return(self.steps)
 
-    def arm(self) -> Arm:
-        """Return its runs, with Double DQN."""
-        changes = {"steps": self.steps, **self.changes}
-        return learner_arm(self.label, DOUBLE_DQN, PAPER_WEIGHT, changes, f"-{self.folder}")
+    def claim(self, where: str, text: str, expected: Expected, other: str | None = None) -> Claim:
+        """Compare it with another choice, by default its reference."""
+        return Claim(where, text, self.measure, self.label, other or self.reference, expected)
 
 
+APART = {NUM_ENVIRONMENTS: 2, "eva.value_buffers": "per-environment"}
 SMALL = Choice("memory of 5,000", "memory-5000", {"replay.replay_capacity": 5_000}, LONG)
 LARGE = Choice("memory of 200,000", "memory-200000", {"replay.replay_capacity": 200_000}, LONG)
 FEW = Choice("k = 1", "k-1", {"eva.num_neighbours": 1})
@@ -63,20 +63,19 @@ CHOICES = (
     SELDOM,
     Choice("only first states enter", "start", {"eva.value_buffer_entries": "start"}),
     RECOMPUTED,
-    Choice(
-        "a value buffer for each environment",
-        "two-environments-apart",
-        {NUM_ENVIRONMENTS: 2, "eva.value_buffers": "per-environment"},
-        PAIRED,
-    ),
+    Choice("a value buffer for each environment", "two-environments-apart", APART, PAIRED),
     Choice("plan at episode starts too", "episode-starts", {"eva.plan_at_episode_start": True}),
 )
 
 
 def arms() -> tuple[Arm, ...]:
-    """Return the default, Double DQN and every choice; the first two are runs of `baselines`."""
+    """Return the default and Double DQN, which are runs of `baselines`, and every choice, with Double DQN."""
+    chosen = [
+        learner_arm(each.label, DOUBLE_DQN, PAPER_WEIGHT, {"steps": each.steps, **each.changes}, f"-{each.folder}")
+        for each in (*CHOICES, TOGETHER)
+    ]
     default, without = learner_arm(DEFAULT, DOUBLE_DQN, PAPER_WEIGHT), learner_arm(DOUBLE_DQN, DOUBLE_DQN, 0.0)
-    return default, without, *(choice.arm() for choice in (*CHOICES, TOGETHER))
+    return default, without, *chosen
 
 
 def _speed(evidence: Evidence, _: str, label: str) -> FloatArray:
@@ -98,10 +97,6 @@ def figures(evidence: Evidence) -> Figures:
     return {"choices": Intervals([each.label for each in CHOICES], panels)}
 
 
-def _claim(where: str, text: str, choice: Choice, expected: Expected, other: str | None = None) -> Claim:
-    return Claim(where, text, choice.measure, choice.label, other or choice.reference, expected)
-
-
 SPEED = Measure("speed as a multiple of the default's", _speed, unit="rounds")
 EXPERIMENT = Experiment(
     name="memory-choices",
@@ -115,10 +110,10 @@ EXPERIMENT = Experiment(
             if c not in (SMALL, SELDOM)
         ),
         Claim(OURS, "Recomputing values is slower.", SPEED, RECOMPUTED.label, 1.0, "worse", 0),
-        _claim("Section 5.2", "Planning every 100 steps is worse than every 20.", SELDOM, "worse"),
-        _claim("Section 5.2", "More neighbours are worse: 20 against 1.", MANY, "worse", FEW.label),
-        _claim(OURS, "A larger memory is better: 200,000.", LARGE, "better"),
-        _claim(OURS, "A smaller memory is worse: 5,000.", SMALL, "worse"),
+        SELDOM.claim("Section 5.2", "Planning every 100 steps is worse than every 20.", "worse"),
+        MANY.claim("Section 5.2", "More neighbours are worse: 20 against 1.", "worse", FEW.label),
+        LARGE.claim(OURS, "A larger memory is better: 200,000.", "better"),
+        SMALL.claim(OURS, "A smaller memory is worse: 5,000.", "worse"),
     ),
     columns=(mean_return(SHORT), SPEED),
     figures=figures,

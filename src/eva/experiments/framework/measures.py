@@ -9,6 +9,7 @@ from eva.experiments.framework.evidence import Evidence
 from eva.report.curves import GRID_POINTS, WINDOW_SHARE, curve, final_return, late_returns
 from eva.report.statistics import Estimate, FloatArray, bootstrap, difference, first_reached, mean
 
+BASELINE = "DQN"
 Values = Callable[[Evidence, str, str], FloatArray]
 """From evidence, task and label to one number for each unit of an arm, (n,)."""
 
@@ -42,7 +43,6 @@ class DataShare(Measure):
     window begins after exploration has decayed: before, random play may be as good as what is learned.
     """
 
-    baseline: str = "DQN"
     higher_is_better: bool = False
 
     def estimate(self, evidence: Evidence, task: str, label: str) -> Estimate:
@@ -52,9 +52,9 @@ class DataShare(Measure):
     def difference(self, evidence: Evidence, task: str, label: str, other: str | float) -> Estimate:
         """Return how much more the arm needs than another arm, or than a share."""
         whole = evidence.tasks[task]
-        labels = list(dict.fromkeys(each for each in (label, other, self.baseline) if isinstance(each, str)))
+        labels = list(dict.fromkeys(each for each in (label, other, BASELINE) if isinstance(each, str)))
         runs = {each: evidence.group(task, each).runs for each in labels}
-        length = runs[self.baseline][0].planned
+        length = runs[BASELINE][0].planned
         explorations = [arm[0].config.get("exploration", {}) for arm in runs.values()]
         begin = WINDOW_SHARE * length + max(each.get("epsilon_decay_transitions", 0) for each in explorations)
         grid = whole.grid[whole.grid >= min(begin, whole.grid[-1])]
@@ -62,7 +62,7 @@ class DataShare(Measure):
         def needed(*rows: FloatArray) -> float:
             """Rows (seeds, G + 1) hold each seed's curve and final return."""
             means = {each: arm.mean(axis=0) for each, arm in zip(labels, rows, strict=True)}
-            target = means[self.baseline][-1] - whole.margin
+            target = means[BASELINE][-1] - whole.margin
             mine, theirs = (
                 first_reached(means[each][:-1], target, grid) / length if isinstance(each, str) else each
                 for each in (label, other)

@@ -58,24 +58,13 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
 
 
 def _claim(each: Judgement) -> dict[str, Any]:
-    claim = each.claim
-    return {
-        "where": claim.where,
-        "claim": claim.text,
-        "primary": claim.primary,
-        "task": each.task,
-        "arm": claim.arm,
-        "compared_with": claim.compared_with,
-        "measure": claim.measure.name,
-        "expected": claim.expected,
-        "difference": each.difference.value,
-        "ci": [each.difference.low, each.difference.high],
-        "n": each.difference.n,
-        "unit": claim.measure.unit,
-        "margin": each.margin,
-        "verdict": each.verdict,
-        "agrees": each.agrees,
-    }
+    claim, difference = each.claim, each.difference
+    stated = {"where": claim.where, "claim": claim.text, "primary": claim.primary}
+    compared = {"task": each.task, "arm": claim.arm, "compared_with": claim.compared_with}
+    expected = {"measure": claim.measure.name, "expected": claim.expected}
+    measured = {"difference": difference.value, "ci": [difference.low, difference.high], "n": difference.n}
+    judged = {"unit": claim.measure.unit, "margin": each.margin, "verdict": each.verdict, "agrees": each.agrees}
+    return {**stated, **compared, **expected, **measured, **judged}
 
 
 def _arms(experiment: Experiment, evidence: Evidence) -> list[dict[str, Any]]:

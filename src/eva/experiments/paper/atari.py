@@ -2,8 +2,9 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from eva.report.statistics import Estimate, FloatArray
 
 EVA = "EVA"
 NAME = "atari-55"
+GAMES = GAME_SETS["paper-55"]
 FRAMES = 200_000_000
 NUM_SEEDS = 3
 SMALL_FRAMES = 40_000_000  # shorter runs use the preset atari-small, in which EVA applies earlier (P92)
@@ -36,61 +38,44 @@ END, OVER_TRAINING, EARLY = "at the end", "over training", "over the first quart
 EARLY_SHARE = 0.25
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Games, frames and seeds; by default the paper's."""
-
-    games: tuple[str, ...] = GAME_SETS["paper-55"]
-    frames: int = FRAMES
-    num_seeds: int = NUM_SEEDS
-
-    @property
-    def games_name(self) -> str:
-        """The name of a set of games, or all names."""
-        return {games: name for name, games in GAME_SETS.items()}.get(self.games, ",".join(self.games))
-
-    @property
-    def name(self) -> str:
-        """Folder of the results."""
-        games = self.games_name.replace(",", "-")
-        if "," in self.games_name and len(self.games) > 3:
-            games = f"{len(self.games)}-games-{hashlib.sha256(self.games_name.encode()).hexdigest()[:6]}"
-        return f"atari-{games}-{self.frames / 1e6:g}M-frames-{self.num_seeds}-seed{'s' * (self.num_seeds > 1)}"
-
-    def arms(self) -> tuple[Arm, ...]:
-        """Return every agent in every game, with one thread for each run: many share a machine."""
-        base = preset("atari" if self.frames >= SMALL_FRAMES else "atari-small")
-        shared = {WEIGHT: 0.0, "steps": self.frames // base.atari.frame_skip, "run.device": "auto", "run.threads": 1}
-        found = []
-        for game, (label, changes) in itertools.product(self.games, AGENTS.items()):
-            config = for_game(base, game)
-            folder = f"{config.name}/{label.lower().replace(', ', '-').replace(' ', '-')}/frames-{self.frames}"
-            found.append(common.arm(game, label, folder, config, {**shared, **changes}, seeds=range(self.num_seeds)))
-        return tuple(found)
+def arms(games: Sequence[str], frames: int, num_seeds: int) -> tuple[Arm, ...]:
+    """Return every agent in every game, with one thread for each run: many share a machine."""
+    base = preset("atari" if frames >= SMALL_FRAMES else "atari-small")
+    shared = {WEIGHT: 0.0, "steps": frames // base.atari.frame_skip, "run.device": "auto", "run.threads": 1}
+    found = []
+    for game, (label, changes) in itertools.product(games, AGENTS.items()):
+        config = for_game(base, game)
+        folder = f"{config.name}/{label.lower().replace(', ', '-').replace(' ', '-')}/frames-{frames}"
+        found.append(common.arm(game, label, folder, config, {**shared, **changes}, seeds=range(num_seeds)))
+    return tuple(found)
 
 
 def cut_down(games: str | None, frames: int | None, num_seeds: int | None) -> Experiment:
     """Return the experiment, or part of it: games by names separated by commas or by the name of a set."""
     if (frames is not None and frames < 4) or (num_seeds is not None and num_seeds < 1):
         raise UserError("give --frames of at least 4 and --seeds of at least 1.")
-    chosen = Scope().games
+    chosen = GAMES
     if games is not None:
         chosen = GAME_SETS.get(games) or tuple(dict.fromkeys(game_name(word) for word in games.split(",")))
-    scope = Scope(chosen, frames or FRAMES, num_seeds or NUM_SEEDS)
-    if scope == Scope():
+    frames, num_seeds = frames or FRAMES, num_seeds or NUM_SEEDS
+    if (chosen, frames, num_seeds) == (GAMES, FRAMES, NUM_SEEDS):
         return FULL
-    sizes = f"{len(chosen)} of {len(Scope().games)} games, {scope.num_seeds} of {NUM_SEEDS} seeds"
+    given = {names: name for name, names in GAME_SETS.items()}.get(chosen, ",".join(chosen))
+    folder = given.replace(",", "-")
+    if "," in given and len(chosen) > 3:
+        folder = f"{len(chosen)}-games-{hashlib.sha256(given.encode()).hexdigest()[:6]}"
+    sizes = f"{len(chosen)} of {len(GAMES)} games, {num_seeds} of {NUM_SEEDS} seeds, {frames:,} of {FRAMES:,} frames"
     return replace(
         FULL,
-        name=scope.name,
-        title=f"Atari, cut down: {sizes}, {scope.frames:,} of {FRAMES:,} frames",
-        question=QUESTION.format(scope.frames / 1e6),
-        arms=scope.arms,
+        name=f"atari-{folder}-{frames / 1e6:g}M-frames-{num_seeds}-seed{'s' * (num_seeds > 1)}",
+        title=f"Atari, cut down: {sizes}",
+        question=QUESTION.format(frames / 1e6),
+        arms=partial(arms, chosen, frames, num_seeds),
         notes=(
             "Games, seeds and frames are fewer than in the paper, and runs of less than 40M frames use a smaller "
             "memory, so that EVA applies earlier (P92).",
         ),
-        arguments=f"{NAME} --games {scope.games_name} --frames {scope.frames} --seeds {scope.num_seeds}".split(),
+        arguments=f"{NAME} --games {given} --frames {frames} --seeds {num_seeds}".split(),
     )
 
 
@@ -152,8 +137,8 @@ class OverGames(Measure):
             these = replace(whole, by_label=dict(zip(labels, drawn, strict=True)))
             return self.number(these, label) - (self.number(these, other) if isinstance(other, str) else other)
 
-        arms = (whole.by_label[each] for each in labels)
-        return statistics.bootstrap(gain, *arms, draw=statistics.by_run_and_game)
+        scores = (whole.by_label[each] for each in labels)
+        return statistics.bootstrap(gain, *scores, draw=statistics.by_run_and_game)
 
 
 def score(statistic: str, when: str) -> OverGames:
@@ -209,7 +194,7 @@ FULL = Experiment(
     name=NAME,
     title="55 Atari games",
     question=QUESTION.format(FRAMES / 1e6),
-    arms=Scope().arms,
+    arms=partial(arms, GAMES, FRAMES, NUM_SEEDS),
     claims=(
         replace(_claim(3, "EVA improves the final performance (median).", MEDIAN_END, DQN), primary=True),
         _claim(3, "EVA improves the learning speed (median).", score(MEDIAN, OVER_TRAINING), DQN),

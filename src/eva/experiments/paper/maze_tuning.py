@@ -60,8 +60,7 @@ SETTINGS: Mapping[str, Changes] = {
 }
 EVALUATION_SEED = 1_000
 NUM_EPISODES = 50
-NUM_EVALUATIONS = 5
-"""Of the greedy return, during training. The final return is the mean of the last two."""
+NUM_EVALUATIONS = 5  # during training; the final return is the mean of the last two
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,8 @@ def _greedy(name: str, num_last: int) -> Measure:
 
 def figures(evidence: Evidence) -> Figures:
     """Draw the final greedy return of every setting, round by round."""
-    drawings = {}
-    for task in evidence.tasks:
-        labels = evidence.labels(task)
-        finals = [FINAL.estimate(evidence, task, each) for each in labels]
-        drawings[task] = Intervals(labels, [Panel("final greedy return", finals)])
-    return drawings
+    finals = {task: [FINAL.estimate(evidence, task, each) for each in evidence.labels(task)] for task in evidence.tasks}
+    return {task: Intervals(evidence.labels(task), [Panel(FINAL.name, finals[task])]) for task in finals}
 
 
 FINAL = _greedy("final greedy return", 2)

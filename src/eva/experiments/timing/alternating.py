@@ -1,17 +1,10 @@
 """Measure several things in turn, so that other load on the machine affects all of them alike."""
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 
 Calls = Mapping[str, Callable[[], object]]
 Clock = Callable[[], float]
-
-
-def microseconds(calls: Calls, rounds: int, repeats: int, clock: Clock = time.perf_counter) -> dict[str, float]:
-    """Return the median time of one call of each, over `rounds` in which each is called `repeats` times."""
-    by_round = microseconds_by_round(calls, rounds, repeats, clock)
-    return {name: statistics.median(values) for name, values in by_round.items()}
 
 
 def microseconds_by_round(

@@ -17,7 +17,7 @@ from eva.experiments.framework.common import changed
 from eva.experiments.timing.full_memory import random_play
 from eva.presets import preset
 from eva.runs.loop import Training
-from eva.types import Floats, Ints, State
+from eva.types import Floats, Ints
 
 ROUNDS = 15  # each of one planning period with each search
 QUICK_SIZES, QUICK_ROUNDS = (1_000, 2_000), 2
@@ -59,9 +59,12 @@ class Bench:
         self._search, self._seconds = PROJECTED, dict.fromkeys((SEARCH, UPDATE), 0.0)
         agent = self._training.agent
         play = random_play(self._training.environment, min(PLAY, size))
-        embeddings = synthetic_embeddings(size, config.network.embedding_size, seed=0)
-        agent.replay.load_state_dict(_repeated(play, size) | {"embeddings": embeddings})
-        del embeddings
+        slots = np.arange(size) % len(play["actions"])
+        memory = {name: play[name][slots] for name in ("observations", "actions", "rewards", "discounts", "kinds")}
+        memory |= {"lane_counts": np.array([size]), "born": np.arange(size)}
+        memory["embeddings"] = synthetic_embeddings(size, config.network.embedding_size, seed=0)
+        agent.replay.load_state_dict(memory)
+        del memory  # as large as the replay buffer
         agent.transitions = size
         self._index = agent.replay.index
         self._queries = _queries(config.network.embedding_size)
@@ -125,12 +128,5 @@ def spectrum() -> dict[str, Any]:
 
 def _queries(size: int) -> Iterator[Tensor]:
     """Yield embeddings, (1, size), that are not in the memory."""
-    for seed in range(1, 1 << 30):
+    for seed in itertools.count(1):
         yield from synthetic_embeddings(1_000, size, seed).split(1)
-
-
-def _repeated(play: State, size: int) -> State:
-    """Return a memory of `size` that repeats the same play."""
-    slots = np.arange(size) % len(play["actions"])
-    names = ("observations", "actions", "rewards", "discounts", "kinds")
-    return {name: play[name][slots] for name in names} | {"lane_counts": np.array([size]), "born": np.arange(size)}
