@@ -1,7 +1,7 @@
 """Every hyper-parameter, described once, with its unit and its source.
 
 The docstrings of fields are the text of `eva train --help`. "paper: 10" marks a value that the paper states; other
-values are our choice. A comment such as P27 names the section of docs/paper.md that explains the choice. Durations
+values are our choice. A comment such as P27 names the choice's section in docs/, which docs/paper.md lists. Durations
 carry their unit: `_steps` are agent steps of one environment, `_transitions` are summed over environments, `_updates`
 are optimiser steps, `_frames` are emulator frames. One exception: `steps`, the length of the run, counts transitions.
 """

@@ -37,7 +37,7 @@ class EnvironmentSpec:
     observation_dtype: np.dtype[Any]
     reward_bound: float | None = None  # largest possible absolute reward, if known
     action_names: tuple[str, ...] = ()  # for display; empty if unknown
-    num_stacked: int = 1  # frames along the first axis, oldest first; before an episode's first: black ones or itself
+    num_stacked: int = 1  # frames along the first axis, oldest first; missing ones are black or copies of the first
 
 
 @dataclass(frozen=True)

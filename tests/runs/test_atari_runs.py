@@ -22,7 +22,7 @@ from eva.errors import UserError
 from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
 from eva.presets import PRESETS, for_environment, for_game, preset
-from eva.runs.checkpoint.policy import Checkpointer
+from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.loop import Training
 from eva.runs.record.directory import RunDirectory
 from eva.runs.record.episodes import EpisodeTracker

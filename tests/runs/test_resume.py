@@ -37,7 +37,7 @@ from eva.config import Config
 from eva.errors import UserError
 from eva.presets import for_environment
 from eva.report.pages import write_report
-from eva.runs.checkpoint.policy import Checkpointer
+from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.checkpoint.state import unpack
 from eva.runs.checkpoint.store import CheckpointStore, load
 from eva.runs.evaluate import evaluate

@@ -64,7 +64,7 @@ class EVAAgent:
 
     @torch.no_grad()
     def act(self, observations: Observations) -> Ints:
-        """Choose an action in every environment, (E,), for observations (E, ...)."""
+        """Choose an action in every environment, (E,), for observations (E, ...): Algorithm 1 up to "Take action"."""
         q_theta, h = self._evaluate(observations)
         weight = self.weight
         q_eva = self.adjuster.adjust(q_theta, h, weight) if weight > 0 else q_theta
@@ -74,7 +74,7 @@ class EVAAgent:
         return actions
 
     def observe(self, outcome: StepOutcome) -> None:
-        """Plan, store the transitions that followed the last actions, and learn: the rest of Algorithm 1's loop."""
+        """Plan, append (s_t, a_t, r_t+1, h_t) to D, and learn: the rest of Algorithm 1's loop."""
         self.plan(self.replay.episode_starts)  # before this state is stored, so that it does not find itself (P22)
         self._store(outcome)
         self.num_steps += 1

@@ -16,8 +16,8 @@ class QNetwork(nn.Module):
     """Q_theta(s, .) = W h(s) + b, with h the rectified activations before the last layer (P21).
 
     Images, (height, width, channels) or (channels, height, width), pass convolutions; vectors pass fully connected
-    layers of `hidden_sizes`. `white` is the pixel that is 1.0 to the network, 255 for bytes: the first filters are
-    divided by it, of which there are far fewer than pixels. `generator` draws the initial parameters.
+    layers of `hidden_sizes`. `white` is the pixel value scaled to 1.0, 255 for bytes: the first filters are divided
+    by it, which is cheaper than dividing every pixel. `generator` draws the initial parameters.
 
     `forward` uses the parameters without calling the modules that own them: that would take 1.5 times as long for one
     state of the maze. So hooks on the network are called, but hooks on its inner modules are not.

@@ -18,7 +18,7 @@ Trace = Callable[[Trajectories, Floats, Floats], Floats]
 
 Evaluate = Callable[[Ints], tuple[Tensor, Tensor]]
 """Slots of remembered states (n,) -> their Q_theta (n, A) and embeddings (n, D): one of the two functions below, with
-`functools.partial`. A closure would keep the old memory after a deepcopy."""
+`functools.partial`, not a closure, so that a deepcopy of an adjuster plans with its own memory."""
 
 
 def stored_values(replay: ReplayBuffer, values: Callable[[Tensor], Tensor], slots: Ints) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ class Planner:
 
     @torch.no_grad()
     def plan(self, queries: Tensor) -> PlanningRound:
-        """Plan for each query, the embedding of a present state, (E, D); the memory must not be empty."""
+        """Retrieve T_m for each query, the embedding of a present state, (E, D), and compute Q_NP along them."""
         starts, _ = self.replay.search(queries, self.num_trajectories)
         trajectories = self.replay.trajectories(starts, self.trajectory_length)
         num, states = trajectories.slots.shape

@@ -11,7 +11,7 @@ from eva.agent.agent import EVAAgent
 from eva.agent.metrics import DivergedError
 from eva.build import build_agent, build_environment
 from eva.config import Config
-from eva.runs.checkpoint.policy import Checkpointer
+from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.evaluate import evaluate_in_training
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.recorder import Recorder, open_run, recording

@@ -16,8 +16,8 @@ _CHUNK = 1 << 15  # keys read at a time: bounds memory use when all are candidat
 class NeighbourIndex:
     """A table of N = `capacity` keys of size D that is overwritten in place and searched exactly.
 
-    Keys live on the device; their order lives on the host. Every step writes and few search, so norms are updated when
-    a search needs them.
+    Keys live on the device; their ages (`born`) on the host. Every step writes and few search, so norms are updated
+    when a search needs them.
     """
 
     BYTES_PER_SKETCH = 0  # kept for each key in addition to it

@@ -55,7 +55,7 @@ class Priorities:
         self._set(slots, values)
 
     def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
-        """Draw a slot from each of B equal parts of the sum of all (P79); returns them, (B,). There must be one.
+        """Draw a slot from each of B equal parts of the sum of all (P79); returns them, (B,). One must be above 0.
 
         A slot of priority 0 is never drawn, however sums and points are rounded: a point stays below the last of its
         row's running sums, and the first running sum above it adds an entry above 0.

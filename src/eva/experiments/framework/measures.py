@@ -39,8 +39,8 @@ class Measure:
 class DataShare(Measure):
     """Transitions until the mean learning curve reaches the baseline's final return less a margin, with bootstrap CIs.
 
-    In units of the baseline's training length; infinite if it is never reached. The curve counts from where its
-    window begins after exploration has decayed: before, random play may be as good as what is learned.
+    In units of the baseline's training length; infinite if it is never reached. Points count once their
+    averaging window lies after the decay of epsilon: before, random play may be as good as what is learned.
     """
 
     higher_is_better: bool = False

@@ -219,7 +219,7 @@ def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def default_directory(config: Config, base: Config) -> Path:
-    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH stands for the fields that differ from `base`, the preset."""
+    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH, of all settings, if they differ from the preset `base`."""
     name = config.name if config.settings == base.settings else f"{config.name}-{config.settings_hash()}"
     path = Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
     if config.run.threads == 0:
