@@ -243,7 +243,8 @@ class EVADQN(DQN):
     def _player(self, num_environments: int) -> EphemeralValueAdjuster:
         """Return an adjuster over the same memory with an empty value buffer; call only `adjust` and `plan`."""
         head, memory = self._head, self.adjuster.memory
-        return build_adjuster(self.eva, memory, head, None, head.out_features, num_environments)
+        num_buffers = None if self.eva.value_buffers == "shared" else num_environments  # None: as in training
+        return build_adjuster(self.eva, memory, head, None, head.out_features, num_buffers)
 
     def _restore(self, state: State) -> None:
         memory = self.adjuster.memory
