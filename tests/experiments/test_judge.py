@@ -372,7 +372,7 @@ def test_continued_and_diverged_runs_are_shown(tmp_path: Path) -> None:
     (second / "status.json").write_text(json.dumps(status))
     write_page(each, each.arms(), Records(tmp_path, each.name))
     page = (tmp_path / each.name / "README.md").read_text()
-    assert "beefbeefbeef, with uncommitted changes (1 runs); c0ffeec0ffee (20 runs)" in page
+    assert "beefbeefbeef, with uncommitted changes (1 run); c0ffeec0ffee (20 runs)" in page
     assert sum(line.endswith("| 1 |") for line in page.splitlines()) == 1
     summary = json.loads((tmp_path / each.name / "summary.json").read_text())
     assert 5_000.0 in summary["largest_abs_q"].values()
