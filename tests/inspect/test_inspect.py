@@ -33,6 +33,8 @@ from tests.helpers.agents import changed
 from tests.helpers.commands import refused
 from tests.helpers.inspector import MAZE, PONG, Page, read_page, trained, unpack
 
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
+
 RUNS = {
     "maze": MAZE,
     "pong": PONG,
