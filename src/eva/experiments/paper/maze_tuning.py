@@ -84,11 +84,16 @@ class Round:
         ]
 
 
+# Of round 1 with two coins. `clip-10` has the runs of `base`: no gradient was that long.
+BETTER_HALF = ("discount-0.9", "updates-2", "target-200", "base", "decay-80000", "rate-2.5e-4", "rate-1e-3")
+NEW_SEEDS = tuple(range(1_010, 1_015))
 ROUNDS = (
     Round(1, "1-coin", tuple(ONE_CHANGE), (1_000, 1_001), 30_000),
     Round(1, "2-coins", tuple(ONE_CHANGE), (1_000, 1_001), 60_000),
+    Round(1, "4-coins", BETTER_HALF, (1_000, 1_001), 100_000),
+    Round(2, "1-coin", ("updates-2", "target-200", "six-changes"), NEW_SEEDS, 60_000),
+    Round(2, "2-coins", ("discount-0.9", "updates-2", "discount-0.9-target-200-updates-2"), NEW_SEEDS, 100_000),
 )
-"""Finished rounds; docs/protocol.md prescribes the next ones."""
 
 
 def _greedy(name: str, num_last: int) -> Measure:
