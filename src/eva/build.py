@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.adjuster import EphemeralValueAdjuster, NonparametricWeight
+from eva.agent.adjuster import EphemeralValueAdjuster, WeightSchedule
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
@@ -112,7 +112,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         ),
         build_adjuster(config.eva, replay, network.values, network, spec.num_actions),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
-        nonparametric_weight(config.eva),
+        build_weight_schedule(config.eva),
         streams["sampling"],
         batch_size=learner.batch_size,
         learning_starts_transitions=learner.learning_starts_transitions,
@@ -248,7 +248,7 @@ def build_player(config: Config, agent: EVAAgent, weight: float, num_episodes: i
         agent,
         adjuster=build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, num_episodes),
         exploration=EpsilonGreedy(network.num_actions, LinearSchedule(0.0, 0.0), np.random.default_rng(0)),
-        nonparametric_weight=NonparametricWeight(LinearSchedule(weight, weight)),
+        weight_schedule=WeightSchedule(LinearSchedule(weight, weight)),
         learning_starts_transitions=0,
     )
 
@@ -262,8 +262,8 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def nonparametric_weight(config: EVAConfig) -> NonparametricWeight:
+def build_weight_schedule(config: EVAConfig) -> WeightSchedule:
     """Return the weight of Q_NP over a run."""
     weight, begin = config.nonparametric_weight, config.anneal_start_transitions
     schedule = LinearSchedule(weight, weight if begin is None else 0.0, begin or 0, config.anneal_transitions)
-    return NonparametricWeight(schedule, start_when_full=config.start == "full")
+    return WeightSchedule(schedule, start_when_full=config.start == "full")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import eva.build
-from eva.agent.adjuster import NonparametricWeight
+from eva.agent.adjuster import WeightSchedule
 from eva.agent.exploration import LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import trajectory_centric_planning
@@ -276,7 +276,7 @@ def test_the_annealed_weight_ends_in_dqn() -> None:
     assert agent.weight == 0.0
 
     num_rounds = len(planned)
-    twin.nonparametric_weight = NonparametricWeight(LinearSchedule(0.0, 0.0))
+    twin.weight_schedule = WeightSchedule(LinearSchedule(0.0, 0.0))
     twin.adjuster = Poisoned()  # type: ignore[assignment]
     for _ in range(30):
         next(steps)

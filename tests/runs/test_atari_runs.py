@@ -15,7 +15,7 @@ import pytest
 
 import eva.runs.loop
 from eva.agent.agent import EVAAgent
-from eva.build import nonparametric_weight
+from eva.build import build_weight_schedule
 from eva.cli.main import main
 from eva.config import Config
 from eva.errors import UserError
@@ -132,7 +132,7 @@ def test_small_preset_differs_only_in_documented_fields() -> None:
 def test_weight_of_any_preset_can_be_annealed(name: str, asked: list[tuple[Config, Path]]) -> None:
     assert main(["train", name, "--eva.anneal-start-transitions", "5000"]) == 0
     ((config, _),) = asked
-    schedule = nonparametric_weight(config.eva).schedule
+    schedule = build_weight_schedule(config.eva).schedule
     assert [schedule(t) for t in (0, 5_000, 1_005_000, 2_005_000, 10**7)] == pytest.approx([0.4, 0.4, 0.2, 0, 0])
 
 

@@ -25,11 +25,11 @@ def mix(q_theta: Floats, q_np: Floats, nonparametric_weight: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class NonparametricWeight:
+class WeightSchedule:
     """The weight w of Q_NP over a run: 0 until EVA applies, then `schedule`."""
 
     schedule: LinearSchedule  # by transitions
-    start_when_full: bool = False  # EVA applies once the replay buffer is full; or once learning has started (P9)
+    start_when_full: bool = False  # if true, EVA applies once the memory is full; if false, once learning starts (P9)
 
     def __call__(self, memory: ReplayBuffer, transitions: int, is_learning: bool) -> float:
         """Return the weight for the next decision."""

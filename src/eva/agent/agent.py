@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.adjuster import EphemeralValueAdjuster, NonparametricWeight
+from eva.agent.adjuster import EphemeralValueAdjuster, WeightSchedule
 from eva.agent.exploration import EpsilonGreedy
 from eva.agent.learner import Learner
 from eva.agent.metrics import Monitor
@@ -25,7 +25,7 @@ class Decision:
 
 @dataclass(eq=False)
 class EVAAgent:
-    """A value-based agent that, before it acts, remembers.
+    """A DQN whose values are adjusted by plans over its replay memory before it acts.
 
     Call `act`, step the environments, call `observe`, and repeat.
     """
@@ -33,7 +33,7 @@ class EVAAgent:
     learner: Learner  # the slow system: Q_theta and its training
     adjuster: EphemeralValueAdjuster  # the fast system; both systems use its memory
     exploration: EpsilonGreedy
-    nonparametric_weight: NonparametricWeight  # the weight of Q_NP; while it is 0, the adjuster is not called
+    weight_schedule: WeightSchedule  # w in Eq. 1; while it is 0, the adjuster is not called
     generator: np.random.Generator  # draws the learner's batches
     _: KW_ONLY
     batch_size: int
@@ -53,7 +53,7 @@ class EVAAgent:
     @property
     def weight(self) -> float:
         """The weight of Q_NP in the next decision; 0 while EVA does not apply yet."""
-        return self.nonparametric_weight(self.replay, self.transitions, self._is_learning)
+        return self.weight_schedule(self.replay, self.transitions, self._is_learning)
 
     @property
     def decision(self) -> Decision:

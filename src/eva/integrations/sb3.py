@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from eva.agent.adjuster import EphemeralValueAdjuster
-from eva.build import build_adjuster, make_adjuster, nonparametric_weight
+from eva.build import build_adjuster, build_weight_schedule, make_adjuster
 from eva.config import EVAConfig
 from eva.errors import UserError
 from eva.runs.checkpoint.state import pack, unpack
@@ -57,7 +57,7 @@ class EVADQN(DQN):
     def nonparametric_weight(self) -> float:
         """The weight of Q_NP in the next decision; 0 while EVA does not apply yet (P9)."""
         is_learning = self._n_updates > 0 or self.num_timesteps >= self.learning_starts  # `learn` may reset the counter
-        return nonparametric_weight(self.eva)(self.adjuster.memory, self.num_timesteps, is_learning)
+        return build_weight_schedule(self.eva)(self.adjuster.memory, self.num_timesteps, is_learning)
 
     def learn(
         self: _Self,
