@@ -109,6 +109,11 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
     """Train up to the configured number of transitions, and save the result."""
     agent, directory, stop = training.agent, recorder.directory, recorder.stop
     config, num_environments = directory.config, training.environment.spec.num_environments
+
+    def is_due(period: int) -> bool:
+        """Return whether the last step of all environments reached or passed a multiple of `period`."""
+        return agent.transitions % period < num_environments
+
     recorder.start(agent.transitions)
     steps = training.steps()
     while agent.transitions < config.steps:
@@ -118,12 +123,12 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
             checkpointer.check_divergence()
             raise
         recorder.add_step(agent.transitions, outcome, training.episodes)
-        if agent.transitions % config.run.metrics_period_transitions < num_environments:
+        if is_due(config.run.metrics_period_transitions):
             metrics = agent.metrics()
             recorder.add_metrics(agent.transitions, training.episodes, metrics)
             checkpointer.check_divergence(metrics.get("loss"))
         evaluation_period = config.evaluation.period_transitions
-        if evaluation_period is not None and agent.transitions % evaluation_period < num_environments:
+        if evaluation_period is not None and is_due(evaluation_period):
             recorder.add_evaluations(agent.transitions, evaluate_in_training(config, agent))
         if stop.received is not None:
             checkpointer.save()
