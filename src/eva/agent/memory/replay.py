@@ -24,15 +24,15 @@ LastStates = Callable[[Ints], tuple[Observations | None, Tensor]]
 
 
 class ReplayBuffer:
-    """A preallocated ring of transitions for each environment, with the embedding of each state.
+    """A preallocated ring of transitions for each environment, its lane, with the embedding of each state.
 
-    Slot `e * lane_capacity + i` is place i of environment e's lane. Each observation is stored once: the successor of
-    a state is the next slot of its lane. Slots are written in order of time, so a lane's newest slot has no successor
-    yet: until the next append it can only be bootstrapped from, unless it ended its episode.
+    Slot `e * lane_capacity + i` is place i of environment e's lane. Slots are written in order of time, and each
+    observation is stored once: the successor of a state is in the next slot of its lane. A lane's newest slot has no
+    successor until the next append. Until then it can only be bootstrapped from, unless it ended its episode.
 
-    Each environment gets an equal share of `replay_capacity`. Embeddings live on, and batches go to, the `device`.
-    Without `priorities`, transitions are drawn uniformly. `reads_ahead` enables `read_ahead`, which saves time where
-    reading takes longer than waking a thread.
+    Each environment gets an equal share of `replay_capacity`. Embeddings and batches are on the `device`. Without
+    `priorities`, transitions are drawn uniformly. `reads_ahead` enables `read_ahead`, which saves time where reading
+    takes longer than waking a thread.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ReplayBuffer:
 
     @staticmethod
     def bytes_per_slot(embedding_size: int, num_environments: int) -> int:
-        """Return the bytes of a state besides its observation: its embedding, scores of two searches, and the rest."""
+        """Return the bytes of a state without its observation: its embedding, scores of two searches, and the rest."""
         return 4 * embedding_size + 2 * 4 * num_environments + 31
 
     @property
@@ -77,7 +77,7 @@ class ReplayBuffer:
 
     @property
     def embeddings(self) -> Tensor:
-        """Of each slot's state when it was seen, (N, D)."""
+        """The embedding of each slot's state, computed when the state was seen, (N, D)."""
         return self.index.keys
 
     @property
@@ -87,7 +87,7 @@ class ReplayBuffer:
 
     @property
     def episode_starts(self) -> Bools:
-        """Whether each environment's next state begins an episode, (E,): the last one has ended, or there is none."""
+        """Whether the state that each environment appends next is the first of an episode, (E,)."""
         starts: Bools = self.kinds[self._newest(self._lanes)] != STEP
         return starts
 
@@ -103,8 +103,8 @@ class ReplayBuffer:
     ) -> None:
         """Store one transition of every environment, (E, ...) each, and the last states of truncated episodes.
 
-        `observations` can be None: search and planning need only `embeddings`. `truncated` is ignored where
-        `terminated` (P50); `last_states` is required where an episode is truncated.
+        `observations` can be None: search and planning need only `embeddings`. Where an episode is `terminated`,
+        `truncated` is ignored: nothing is bootstrapped (P50). `last_states` is required where one is truncated.
         """
         slots = self._advance(self._lanes, observations, embeddings)
         self.actions[slots] = actions
@@ -156,7 +156,7 @@ class ReplayBuffer:
             self.priorities.add(slots)
 
     def _with_successors(self, slots: Ints) -> Ints:
-        """Return the slots of complete transitions, then those of their successors: of a termination, its own slot."""
+        """Return the slots of complete transitions, then those of their successors; a termination is its own."""
         lanes, places = np.divmod(slots, self.lane_capacity)
         following = self._slots(lanes, places + 1)
         return np.concatenate([slots, np.where(self.kinds[slots] == TERMINATION, slots, following)])
@@ -175,30 +175,33 @@ class ReplayBuffer:
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
         """Return slots and squared distances of the k complete transitions whose states are nearest to each query.
 
-        Both are (E, min(k, number of complete transitions)), by the embedding when the state was seen (P6).
+        Both are (Q, min(k, number of complete transitions)) for queries (Q, D). States are compared by the embeddings
+        stored when they were seen (P6).
         """
         return self.index.search(queries, min(k, self.num_complete))
 
     def trajectories(self, starts: Ints, length: int) -> Trajectories:
         """Follow what happened after each start for up to T = `length` transitions.
 
-        `starts`, (E, M), are complete transitions: row e belongs to plan e. A trajectory stays in its lane. It ends
+        `starts`, (Q, M), are complete transitions: row q belongs to plan q. A trajectory stays in its lane. It ends
         with its episode, or at the lane's newest slot, which has no successor yet.
         """
         plans = np.repeat(np.arange(len(starts)), starts.shape[1])
         lanes, places = np.divmod(starts.reshape(-1, 1), self.lane_capacity)
-        offsets = np.arange(length + 1)
-        ahead = self._slots(lanes, places + offsets)  # (B, T + 1)
-        kinds = self.kinds[ahead]
+        offsets = np.arange(length + 1)  # of states, counted from the start
+        kinds = self.kinds[self._slots(lanes, places + offsets)]  # (B, T + 1)
         steps_to_newest = (self.lane_counts[lanes] - 1 - places) % self.lane_capacity
-        stops = (kinds == TERMINATION) | (kinds == CLOSING) | (offsets == steps_to_newest)
-        stops[:, -1] = True
-        last = stops.argmax(axis=1)[:, None]  # the last state that was seen
-        terminated = np.take_along_axis(kinds, last, axis=1) == TERMINATION
-        lengths = np.minimum(last + terminated, length)  # a termination needs no successor to be a transition
+        ends = (kinds == TERMINATION) | (kinds == CLOSING) | (offsets == steps_to_newest)
+        ends[:, -1] = True
+        last_offsets = ends.argmax(axis=1)[:, None]  # of the last state that is stored
+        is_terminated = np.take_along_axis(kinds, last_offsets, axis=1) == TERMINATION
+        num_transitions = np.where(is_terminated, last_offsets + 1, last_offsets)  # a termination needs no successor
+        num_transitions = np.minimum(num_transitions, length)
 
-        aligned = offsets - (length - lengths)  # right-aligned; negative in the padding
-        slots = self._slots(lanes, places + np.clip(aligned, 0, last))
+        # Align to the right. Example with T = 4: three transitions, the last one a termination, have the offsets
+        # -1 0 1 2 3. Offset -1 is padding and the terminal state 3 is not stored: clipping replaces them by 0 and 2.
+        aligned = offsets - (length - num_transitions)
+        slots = self._slots(lanes, places + np.clip(aligned, 0, last_offsets))
         origins = slots[:, :-1]
         return Trajectories(
             plans=plans,
@@ -236,8 +239,8 @@ class ReplayBuffer:
             return
         state = generator.bit_generator.state
         slots = self._draw(generator, batch_size, self.lane_counts + 1)
-        generator.bit_generator.state = state
-        if self.complete[slots].all():  # or some will be drawn again
+        generator.bit_generator.state = state  # `sample` must draw the same slots
+        if self.complete[slots].all():  # otherwise `sample` will redraw some of them
             both = self._with_successors(slots)
             self._reader.begin(both, self.index.born[both])
 
@@ -256,7 +259,7 @@ class ReplayBuffer:
         )
 
     def prioritise(self, slots: Ints, errors: Tensor) -> None:
-        """Set the priorities, if there are any, of a batch by its errors, (B,), before any of it is overwritten."""
+        """Set the priorities of a batch, if they are used, by its errors, (B,); call it before the next append."""
         if self.priorities is not None:
             self.priorities.update(slots, errors.abs().cpu().numpy())
 
