@@ -3,7 +3,7 @@
 Shape letters, here and everywhere:
 
     B batch          E environments   M trajectories per plan   T transitions per trajectory
-    A actions        D embedding      K neighbours              N stored
+    A actions        D embedding      K neighbours              N stored                       Q queries
 
 NumPy arrays live on the host; tensors live on the network's device.
 """

@@ -8,32 +8,32 @@ from eva.agent.tensors import to_device
 from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
-SHORTEST, LONGEST = 1e-14, 1e18  # lengths below and above which products are too small or too large for float32
-_LARGEST = float(np.finfo(np.float32).max)  # beyond it, scores cannot be compared with a limit
-_CHUNK = 1 << 15  # keys read at a time: bounds memory use when all are candidates, or new
+SHORTEST, LONGEST = 1e-14, 1e18  # products of shorter vectors underflow in float32, of longer ones they overflow
+_LARGEST = float(np.finfo(np.float32).max)  # a larger limit cannot be compared with scores
+_CHUNK = 1 << 15  # keys read at a time: bounds memory use when all keys are candidates or new
 
 
 class NeighbourIndex:
     """A table of N = `capacity` keys of size D that is overwritten in place and searched exactly.
 
-    Keys live on the device; their ages (`born`) on the host. Every step writes and few search, so norms are updated
-    when a search needs them.
+    Keys are on the device; the order in which they were written (`born`) is on the host. Writes are more frequent than
+    searches, so norms are updated when a search needs them.
     """
 
-    BYTES_PER_SKETCH = 0  # kept for each key in addition to it
+    BYTES_PER_SKETCH = 0  # what `ProjectedIndex` stores for each key in addition to it
 
     def __init__(self, capacity: int, key_size: int, device: torch.device) -> None:
         self.keys = torch.zeros(capacity, key_size, device=device)
-        self.born = np.full(capacity, -1)  # the larger the newer
-        self.admitted = np.zeros(capacity, np.bool_)  # those that can be found
+        self.born = np.full(capacity, -1)  # number of keys written before this one; -1 if there is none
+        self.admitted = np.zeros(capacity, np.bool_)  # which keys a search can find
         self.num_written = 0
         self._norms = torch.full((capacity,), torch.inf, device=device)  # squared; inf if not admitted
-        self._stale = np.zeros(capacity, np.bool_)  # places whose norm is not up to date
+        self._stale = np.zeros(capacity, np.bool_)  # which norms are out of date
         self._longest = SHORTEST  # the length of the longest key so far
         self._scores = torch.empty(capacity, 0, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
-        """Put n keys at n places, the last one the newest; they are not admitted yet."""
+        """Write n keys to n places, the newest last; searches do not find them before `admit`."""
         self.keys.index_copy_(0, self._on_device(places), keys)
         self.born[places] = np.arange(self.num_written, self.num_written + len(places))
         self.num_written += len(places)
@@ -41,16 +41,16 @@ class NeighbourIndex:
         self._stale[places] = True
 
     def admit(self, places: Ints) -> None:
-        """Let the keys at these places be found from now on."""
+        """Let searches find the keys at these places."""
         self.admitted[places] = True
         self._stale[places] = True
 
     def state_dict(self) -> State:
-        """Return the keys, (N, D), and their order, (N,); the owner knows which of them are admitted."""
+        """Return the keys, (N, D), and their order, (N,); the owner admits keys again after loading."""
         return {"keys": self.keys, "born": self.born}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore keys and order, found among other names; then call `admit`."""
+        """Restore keys and order; `state` may hold other names too. Call `admit` afterwards."""
         self.keys.copy_(torch.as_tensor(state["keys"]))
         np.copyto(self.born, state["born"])
         self.num_written = int(self.born.max(initial=-1)) + 1  # the newest key is always there
@@ -58,7 +58,7 @@ class NeighbourIndex:
         self._stale.fill(True)
 
     def search_state(self) -> State:
-        """Return what the cost of later searches depends on besides the keys: here nothing."""
+        """Return what the speed of later searches depends on besides the keys: here nothing."""
         return {}
 
     def load_search_state(self, state: State) -> None:
@@ -69,30 +69,30 @@ class NeighbourIndex:
         return {}
 
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
-        """Return places and squared distances of the k keys closest to each query, (E, D), nearest first, (E, k) each.
+        """Return places and squared distances, (Q, k) each, of the k keys nearest to each query, (Q, D), nearest first.
 
-        Candidates are ordered by directly subtracted distance in float64, the newest first at the same distance. The
-        result always equals that of brute force. At least k keys must be admitted.
+        Distances are sums of squared differences in float64. Keys at the same distance are ordered newest first. The
+        result equals that of brute force. At least k keys must be admitted.
         """
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0))
-        directly = queries.cpu().numpy().astype(np.float64)
-        rows, places = self._candidates(queries, directly, k)
-        distances = self._squared_distances(directly, rows, places)
+        queries64 = queries.cpu().numpy().astype(np.float64)
+        rows, places = self._candidates(queries, queries64, k)
+        distances = self._squared_distances(queries64, rows, places)
         order = np.lexsort((-self.born[places], distances, rows))
         firsts = rows[order].searchsorted(np.arange(len(queries)))
         nearest = order[firsts[:, None] + np.arange(k)]
         return places[nearest], distances[nearest]
 
-    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
-        """Return which keys may be among the k nearest of which query: rows of queries and places, (n,) each.
+    def _candidates(self, queries: Tensor, queries64: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return pairs of a query and a key that may be one of its k nearest: rows of queries and places, (n,) each.
 
-        `|x|^2 - 2 x.q` takes one matrix product for all queries but loses digits on near-duplicates. So candidates are
-        all keys that rounding could have kept out of the first k, or all keys if these products are not finite.
-        `directly` are the queries in float64 on the host.
+        The score of a key x is |x|^2 - 2 x.q, its squared distance less |q|^2. One matrix product computes all scores,
+        but rounding changes the order of near-duplicates. So every key is a candidate whose score is within rounding
+        error of the k-th lowest. If scores are not finite, all keys are. `queries64` are on the host, in float64.
         """
         self._refresh()
-        lengths = self._longest + np.sqrt(np.square(directly).sum(axis=1))
+        lengths = self._longest + np.sqrt(np.square(queries64).sum(axis=1))
         if (lengths < LONGEST).all():
             scores = self._score(queries)
             kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
@@ -105,18 +105,19 @@ class NeighbourIndex:
         return np.repeat(np.arange(len(queries)), len(found)), np.tile(found, len(queries))
 
     def _score(self, queries: Tensor) -> Tensor:
-        """Return the squared distances of all keys, less |q|^2, (N, E); the product (E, N) takes far longer."""
+        """Return the scores of all keys, (N, Q); the transposed product, (Q, N), takes far longer."""
         if self._scores.shape[1] != len(queries):
             self._scores = self._norms.new_empty(len(self._norms), len(queries))
         return torch.addmm(self._norms[:, None], self.keys, queries.T, alpha=-2, out=self._scores)
 
     def _limits(self, lengths: Floats, kth: Floats) -> Floats:
-        """Return the scores, (E,), beyond which rounding cannot have kept a key out of the first k.
+        """Return the highest score, (Q,), that one of the k nearest keys can have in spite of rounding.
 
-        A float32 product of D terms is off by at most about D u |x| |q| in whatever order it is summed, |x|^2 likewise;
-        the subtraction adds a few u, the direct distance in float64 next to nothing, the limit's own rounding one u.
-        So (D + 9) u (|x| + |q|)^2 is more than each score is off by. `lengths`, (E,), are |x| + |q| for the longest
-        key, and `kth`, (E,), the k-th smallest scores.
+        The error of a float32 product of D terms is at most about D u |x| |q|, in any order of summation. The error of
+        |x|^2 is bounded in the same way. The subtraction adds a few u, the rounding of the limit one u, and the float64
+        distance a negligible error. So the error of a score is less than (D + 9) u (|x| + |q|)^2. It counts twice: for
+        the k-th score and for the key's own. `lengths`, (Q,), are |x| + |q| with the longest key x, and `kth`, (Q,),
+        are the k-th lowest scores.
         """
         relative = 1.01 * (self.keys.shape[1] + 9) * unit_roundoff()
         limits: Floats = kth + 2 * relative * lengths * lengths
@@ -143,7 +144,7 @@ class NeighbourIndex:
             indices = self._on_device(places)
             lengths = torch.linalg.vector_norm(self.keys[indices], dim=1)
             self._norms[indices] = torch.where(self._on_device(self.admitted[places]), lengths.square(), torch.inf)
-            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # a NaN must not hide the others
+            self._longest = max(self._longest, float(lengths.nan_to_num().max()))  # max() of a NaN would be NaN
 
     def _on_device(self, array: Ints | Bools | Floats) -> Tensor:
         return to_device(array, self.keys.device)

@@ -8,29 +8,36 @@ from eva.agent.memory.neighbours import SHORTEST, NeighbourIndex, unit_roundoff
 from eva.types import Bools, Floats, Ints, State
 
 _NUM_DIRECTIONS = 22
-_MARGIN = 16  # proposals beyond k: the more, the nearer the k-th of them
-_SAMPLE = 4_096  # keys, at least, that the directions are fitted to
-_GROUPS = 64  # in a block, whose sketches lie together: what a thread multiplies at a time
+_MARGIN = 16  # keys proposed in addition to k; with more, the k-th exact distance is smaller
+_SAMPLE = 4_096  # minimum number of keys to fit the directions to
+_GROUPS = 64  # groups in a block; the sketches of a block are contiguous and multiplied by one thread
 _CHUNK = 1_024  # keys sketched at a time: they stay in the processor's cache
 
 
 class ProjectedIndex(NeighbourIndex):
     """A `NeighbourIndex` that reads d + 2 numbers of each key instead of D, and finds the same neighbours.
 
-    Let m be the mean and P the d leading principal directions of the keys; c = x - m and p = q - m a key and a query
-    from there, c' = c - P P^T c and p' = p - P P^T p what the directions miss of them. By Cauchy and Schwarz
+    Let m be the mean of the keys and P their d leading principal directions. For a key x and a query q, let c = x - m
+    and p = q - m, and let c' = c - P P^T c and p' = p - P P^T p be their components orthogonal to the directions. As
+    c'.p' <= |c'| |p'| (Cauchy-Schwarz),
 
         |x - q|^2 = |p|^2 + |c|^2 - 2 c.p >= |p|^2 + |c|^2 - 2 (P^T c).(P^T p) - 2 |c'| |p'|
 
-    Without |p|^2 the right side is the product of two short vectors: the key's sketch (P^T c, |c'|, |c|^2), which is
-    stored, and (-2 P^T p, -2 |p'|, 1). This score proposes k keys and some more. Their distances are taken directly;
-    the k-th of these, r, is at least that of the k-th neighbour. So the neighbours are among the keys with a score of
-    at most r^2 - |p|^2, rounding included: these are compared directly. Where they are more than `largest_share` of
-    the keys, or the limit is not finite, brute force takes over: it is faster.
+    Each key is stored with its sketch (P^T c, |c'|, |c|^2). A search takes four steps:
 
-    The directions, d = min(`num_directions`, D / 4), are refitted when the number of keys ever written has doubled, or
-    grown by N / 4. This changes the number of candidates but no result. A group of `group_size` keys is skipped
-    together if none of them has a score within the limit.
+    1. Compute the score of each key, the product of its sketch and (-2 P^T p, -2 |p'|, 1). Score plus |p|^2 is the
+       lower bound above.
+    2. Propose the k + 16 keys with the lowest scores.
+    3. Compute the exact distances of the proposed keys, and let r be the k-th smallest. The k nearest keys are not
+       farther away than r.
+    4. Keep all keys with a score of at most r^2 - |p|^2 plus rounding error: no other key can be nearer than r. The
+       candidates that are kept are compared by their exact distances.
+
+    If step 4 keeps more than `largest_share` of the keys, or the limit is not finite, brute force is used instead.
+
+    The directions, d = min(`num_directions`, D / 4), are fitted again when the number of keys ever written has doubled
+    or grown by N / 4. This changes the number of candidates but not the result. Keys are in groups of `group_size`;
+    step 4 skips a group if its lowest score is above the limit.
     """
 
     BYTES_PER_SKETCH = 4 * (_NUM_DIRECTIONS + 2) + 1
@@ -46,7 +53,7 @@ class ProjectedIndex(NeighbourIndex):
     ) -> None:
         super().__init__(capacity, key_size, device)
         self.num_searches = 0
-        self.num_fallbacks = 0  # of these, by brute force
+        self.num_fallbacks = 0  # searches that used brute force
         self._group_size = group_size
         self._block_size = _GROUPS * group_size
         self._largest_share = largest_share
@@ -57,18 +64,18 @@ class ProjectedIndex(NeighbourIndex):
         self._nothing = torch.zeros(num_directions + 2, device=device)  # the sketch of a key that is not admitted
         self._nothing[-1] = torch.inf
         self._sketches = self._nothing[:, None].repeat(num_blocks, 1, self._block_size)
-        self._unsketched = np.zeros(capacity, np.bool_)  # places whose sketch is not up to date
-        self._farthest = 0.0  # from the mean, of the keys sketched since it was fitted
-        self._next_fit = 0  # due when this many keys have been written
+        self._unsketched = np.zeros(capacity, np.bool_)  # which sketches are out of date
+        self._farthest = 0.0  # largest distance from the mean of the keys sketched since it was fitted
+        self._next_fit = 0  # the directions are fitted when this number of keys has been written
         self._projected_scores = torch.empty(num_blocks, 0, self._block_size, device=device)
 
     def write(self, places: Ints, keys: Tensor) -> None:
-        """Put n keys at n places, the last one the newest; they are not admitted yet."""
+        """Write n keys to n places, the newest last; searches do not find them before `admit`."""
         super().write(places, keys)
         self._unsketched[places] = True
 
     def admit(self, places: Ints) -> None:
-        """Let the keys at these places be found from now on."""
+        """Let searches find the keys at these places."""
         super().admit(places)
         self._unsketched[places] = True
 
@@ -100,20 +107,20 @@ class ProjectedIndex(NeighbourIndex):
         self.num_searches, self.num_fallbacks = state["num_searches"], state["num_fallbacks"]
 
     def metrics(self) -> dict[str, float]:
-        """Return the number of searches, and how many of them fell back to brute force."""
+        """Return the number of searches and the number of those that used brute force."""
         return {"searches": self.num_searches, "search_fallbacks": self.num_fallbacks}
 
-    def _candidates(self, queries: Tensor, directly: Floats, k: int) -> tuple[Ints, Ints]:
-        """Return the keys whose scores are within the limit, or brute force's candidates if they are too many."""
+    def _candidates(self, queries: Tensor, queries64: Floats, k: int) -> tuple[Ints, Ints]:
+        """Return pairs of a query and a key that may be one of its k nearest: steps 1 to 4, or brute force."""
         self.num_searches += 1
         self._update_sketches()
         sketches = self._sketch(queries)
         scores = self._score_sketches(sketches)
-        minima = scores.amin(dim=3).transpose(0, 1).flatten(1)  # (E, G)
-        places, real = self._proposals(scores, minima, min(k + _MARGIN, len(self.keys)))
+        minima = scores.amin(dim=3).transpose(0, 1).flatten(1)  # (Q, groups)
+        places, is_found = self._proposals(scores, minima, min(k + _MARGIN, len(self.keys)))
         rows = np.arange(len(queries)).repeat(places.shape[1])
-        distances = self._squared_distances(directly, rows, places.ravel()).reshape(places.shape)
-        kth = np.sort(np.where(real, distances, np.inf), axis=1)[:, k - 1 : k]
+        distances = self._squared_distances(queries64, rows, places.ravel()).reshape(places.shape)
+        kth = np.sort(np.where(is_found, distances, np.inf), axis=1)[:, k - 1 : k]  # r^2
         limits = self._score_limits(sketches, self._on_device(kth))
         if limits.isfinite().all():
             near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # negated so that NaN counts as near
@@ -121,10 +128,10 @@ class ProjectedIndex(NeighbourIndex):
             if len(hits) <= self._largest_share * len(self.keys) * len(queries):
                 return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
         self.num_fallbacks += 1
-        return super()._candidates(queries, directly, k)
+        return super()._candidates(queries, queries64, k)
 
     def _score_sketches(self, sketches: Tensor) -> Tensor:
-        """Return the scores of all keys, (blocks, E, groups, keys), for the queries' sketches, (E, d + 2)."""
+        """Return the scores of all keys, (blocks, Q, groups, keys), for the queries' sketches, (Q, d + 2)."""
         num_blocks, num = len(self._sketches), len(sketches)
         if self._projected_scores.shape[1] != num:
             self._projected_scores = self._sketches.new_empty(num_blocks, num, self._block_size)
@@ -134,26 +141,25 @@ class ProjectedIndex(NeighbourIndex):
         return self._projected_scores.view(num_blocks, num, _GROUPS, self._group_size)
 
     def _proposals(self, scores: Tensor, minima: Tensor, num: int) -> tuple[Ints, Bools]:
-        """Return the places of the smallest scores, (E, num), and which of them hold a key that can be found.
+        """Return the places of the `num` lowest scores, (Q, num), and which of them hold an admitted key.
 
-        They lie in the groups with the smallest minima, of which no more are needed than there are scores to find.
+        These scores are in the `num` groups with the lowest minima, (Q, groups).
         """
         groups = minima.topk(min(num, minima.shape[1]), dim=1, largest=False).indices
         rows = torch.arange(len(minima), device=groups.device)[:, None]
         smallest = _members(scores, rows, groups).flatten(1).topk(num, dim=1, largest=False)
         nth, offsets = smallest.indices // self._group_size, smallest.indices % self._group_size
         places = groups.gather(1, nth) * self._group_size + offsets
-        real = (smallest.values < torch.inf).cpu().numpy()
-        return np.where(real, places.cpu().numpy(), 0), real
+        is_found = (smallest.values < torch.inf).cpu().numpy()
+        return np.where(is_found, places.cpu().numpy(), 0), is_found
 
     def _score_limits(self, sketches: Tensor, distances: Tensor) -> Tensor:
-        """Return the scores, (E, 1), beyond which no key is at one of these squared distances, (E, 1), or nearer.
+        """Return the highest scores, (Q, 1), of keys within these squared distances, (Q, 1), in spite of rounding.
 
-        Sketches are computed in float64, in which the inequality above holds but for next to nothing, and rounded once.
-        The terms of a score add up to at most |c|^2 + 2 |c| |p| < (|c| + |p|)^2, in absolute values. Rounding both
-        factors of each, and then the sum of d + 2 products in whatever order, puts a score off by at most (d + 4) u
-        times this; rounding the limit adds one u. So (d + 10) u is enough. Where a score might overflow, its limit is
-        infinite.
+        Sketches are computed in float64, with a negligible error, and rounded to float32. The absolute values of the
+        d + 2 terms of a score add up to less than (|c| + |p|)^2. Rounding the two factors of each term, and summing the
+        terms in any order, gives an error of at most (d + 4) u times this sum; rounding the limit adds one u. So
+        (d + 10) u is enough. If a score might overflow, its limit is infinite.
         """
         squared_lengths = sketches[:, -1:]
         lengths = 1.01 * (max(self._farthest, SHORTEST) + squared_lengths.sqrt())
@@ -178,7 +184,7 @@ class ProjectedIndex(NeighbourIndex):
         self._farthest = float(farthest)
 
     def _fit(self) -> None:
-        """Fit mean and principal directions to keys spread evenly over the places."""
+        """Fit mean and principal directions to a sample of the keys, evenly spaced over the places."""
         (places,) = self.admitted.nonzero()
         some = self._on_device(places[:: max(1, len(places) // _SAMPLE)])
         sample = torch.nan_to_num(self.keys[some].double(), 0.0, 0.0, 0.0)
@@ -199,5 +205,5 @@ class ProjectedIndex(NeighbourIndex):
 
 
 def _members(scores: Tensor, rows: Tensor, groups: Tensor) -> Tensor:
-    """Return the scores of all keys of some groups, (..., keys), each for a query."""
+    """Return the scores of the keys in `groups`, (..., keys), each for the query of the same place in `rows`."""
     return scores[groups // _GROUPS, rows, groups % _GROUPS]
