@@ -17,8 +17,8 @@ Trace = Callable[[Trajectories, Floats, Floats], Floats]
 """(trajectories, q_theta (B, T + 1, A), embeddings (B, T + 1, D)) -> q_np (B, T, A)."""
 
 Evaluate = Callable[[Ints], tuple[Tensor, Tensor]]
-"""Slots of remembered states (n,) -> their Q_theta (n, A) and embeddings (n, D): one of the two functions below, with
-`functools.partial`, not a closure, so that a deepcopy of an adjuster plans with its own memory."""
+"""Slots of remembered states (n,) -> their Q_theta (n, A) and embeddings (n, D). It is one of the two functions below
+with `functools.partial`, not a closure: so a deepcopy of an adjuster plans with its own memory."""
 
 
 def stored_values(replay: ReplayBuffer, values: Callable[[Tensor], Tensor], slots: Ints) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,10 @@ class Planner:
 
     @torch.no_grad()
     def plan(self, queries: Tensor) -> PlanningRound:
-        """Retrieve T_m for each query, the embedding of a present state, (E, D), and compute Q_NP along them."""
+        """Retrieve trajectories T_m for each query, (Q, D), and compute Q_NP along them.
+
+        A query is the embedding of a state to plan for.
+        """
         starts, _ = self.replay.search(queries, self.num_trajectories)
         trajectories = self.replay.trajectories(starts, self.trajectory_length)
         num, states = trajectories.slots.shape
@@ -78,12 +81,13 @@ class Planner:
         q_theta, embeddings = flat_q.reshape(num, states, -1), flat_h.reshape(num, states, -1)
         q_np = self.trace(trajectories, q_theta.cpu().numpy(), embeddings.cpu().numpy())
         valid = trajectories.valid
-        rows, columns = (valid if self.keep_all else valid & (valid.cumsum(axis=1) == 1)).nonzero()
+        is_first = valid & (valid.cumsum(axis=1) == 1)  # the first state after the padding
+        rows, columns = (valid if self.keep_all else is_first).nonzero()
         return PlanningRound(trajectories, q_np, embeddings, rows, columns)
 
 
 class RoundHistory:
-    """The planning rounds with entries left in a value buffer, by number; the replay buffer's `index` dates states."""
+    """The planning rounds that a value buffer still has entries of; `index`, the memory's, tells the age of states."""
 
     def __init__(self, index: NeighbourIndex) -> None:
         self.num_rounds = 0
@@ -91,14 +95,14 @@ class RoundHistory:
         self._index = index
 
     def add(self, planned: PlanningRound, oldest: int) -> None:
-        """Add a round, and drop those before the number `oldest`."""
+        """Add a round, and drop rounds with a number below `oldest`."""
         born = self._index.born[planned.trajectories.slots[:, :-1]]
         self._rounds[self.num_rounds] = {**vars(planned.trajectories), "q_np": planned.q_np, "born": born}
         self.num_rounds += 1
         self._rounds = {number: arrays for number, arrays in self._rounds.items() if number >= oldest}
 
     def neighbours(self, buffer: ValueBuffer, recall: Recall) -> Iterator[Neighbour]:
-        """Yield the entries that the first query found, nearest first, each with its trajectory."""
+        """Yield the entries that the only query of `recall` found, nearest first, each with its trajectory."""
         distances = np.sqrt(recall.squared_distances[0]).tolist()
         for distance, (number, row, column) in zip(distances, buffer.origins[recall.entries[0]].tolist(), strict=True):
             planned = {name: array[row] for name, array in self._rounds[number].items()}
