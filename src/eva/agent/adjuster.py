@@ -41,9 +41,9 @@ class WeightSchedule:
 class EphemeralValueAdjuster:
     """Memory search, planner, value buffer and mixing, combined.
 
-    Before each action, `adjust` shifts the network's values towards values planned for similar states. After it, and
-    before the present state is stored (P22), `plan` refreshes these plans when they are due. In your own training
-    loop, `observe` plans and stores. Methods take NumPy arrays or tensors.
+    Before each action, `adjust` shifts the network's values towards values planned for similar states. After the
+    action, `plan` refreshes the plans when they are due, before the present state is stored: a state must not retrieve
+    itself (P22). In your own training loop, `observe` plans and stores. Methods take NumPy arrays or tensors.
     """
 
     memory: ReplayBuffer
@@ -62,14 +62,19 @@ class EphemeralValueAdjuster:
 
         `q_theta`, (E, A), are the network's values of these states, and `embeddings`, (E, D), their embeddings.
         """
-        if isinstance(q_theta, Tensor):
-            adjusted = self.adjust(as_array(q_theta), embeddings, nonparametric_weight)
-            dtype = q_theta.dtype if q_theta.is_floating_point() else None
-            return torch.as_tensor(adjusted, dtype=dtype, device=q_theta.device)
         check_weight(nonparametric_weight)
+        values = as_array(q_theta)
         if nonparametric_weight == 0:
-            return np.array(q_theta)
-        queries = self._tensor(embeddings)
+            q_eva = np.array(values)
+        else:
+            q_eva = self._mixed(values, self._tensor(embeddings), nonparametric_weight)
+        if not isinstance(q_theta, Tensor):
+            return q_eva
+        dtype = q_theta.dtype if q_theta.is_floating_point() else None
+        return torch.as_tensor(q_eva, dtype=dtype, device=q_theta.device)
+
+    def _mixed(self, q_theta: Floats, queries: Tensor, nonparametric_weight: float) -> Floats:
+        """Return Q_EVA, (E, A), for the embeddings `queries`, (E, D)."""
         if len(queries) != len(q_theta):
             raise ValueError(f"q_theta has {len(q_theta)} states, but embeddings has {len(queries)}")
         self._check_environments(len(queries))
