@@ -1,4 +1,4 @@
-"""Kernel-based reinforcement learning with the parametric pseudo-state: Eq. 6, Algorithm 4, as P7 amends them."""
+"""Kernel-based reinforcement learning with the parametric pseudo-state: Eq. 6 and Algorithm 4, normalised (P7)."""
 
 import numpy as np
 import torch

@@ -20,9 +20,9 @@ class Recall:
 
 
 class ValueBuffer:
-    """A ring of (h, Q_NP): the values planned last, for states near the current one.
+    """A ring of (h, Q_NP): embeddings of remembered states, and the values that were planned for them last.
 
-    For a query, the K = `num_neighbours` nearest entries are averaged (P3). Embeddings live on `device`, the network's.
+    A query returns the mean of the K = `num_neighbours` nearest entries (P3). Embeddings are on the network's `device`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ValueBuffer:
         `origins`, (n, 3), are the number of the planning round, and row and column in its trajectories.
         """
         capacity = len(self.values)
-        kept = slice(max(0, len(embeddings) - capacity), None)  # if a round is larger than the ring, keep its end
+        kept = slice(max(0, len(embeddings) - capacity), None)  # of a round larger than the ring, keep the last entries
         embeddings, q_np, origins = embeddings[kept], q_np[kept], origins[kept]
         first = self.index.num_written
         places = np.arange(first, first + len(embeddings)) % capacity
@@ -60,8 +60,8 @@ class ValueBuffer:
     def read(self, embeddings: Tensor, num_returned: int | None = None) -> Recall | None:
         """Average the K nearest entries of each query, (E, D), with equal weights (P10).
 
-        Returns None while the buffer has fewer than K entries (P24). Otherwise returns the mean, and the nearest K
-        entries, or `num_returned`, or all if there are fewer.
+        Returns None while the buffer has fewer than K entries (P24). `num_returned` is the number of nearest entries to
+        return with the mean, by default K; if there are fewer, all are returned.
         """
         k = self.num_neighbours
         if len(self) < k:

@@ -15,7 +15,7 @@ Read = Callable[[], Observations]
 
 
 class RawFrames:
-    """Frames of a shape and dtype in places that are a ring for each lane: lane e's begin at e * lane_places."""
+    """Uncompressed frames. Each lane has a ring of `lane_places` places: those of lane e begin at e * lane_places."""
 
     def __init__(self, num_lanes: int, lane_places: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.lane_places = lane_places
@@ -26,7 +26,7 @@ class RawFrames:
         self._frames[places] = frames
 
     def fetch(self, places: Ints) -> tuple[Read, Ints]:
-        """Return a function that returns all frames, and `places`: nothing is copied."""
+        """Return a function that returns all frames without a copy, and `places`, the indices of the requested ones."""
         return lambda: self._frames, places
 
     def state_dict(self) -> State:
@@ -36,7 +36,7 @@ class RawFrames:
         return {"frames": frames}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore frames: a writable array is taken over, which spares a copy of gigabytes."""
+        """Restore frames; a writable array is used as it is, to avoid a copy of gigabytes."""
         frames = state["frames"]
         if frames.flags.writeable and (frames.shape, frames.dtype) == (self._frames.shape, self._frames.dtype):
             self._frames = frames
@@ -45,10 +45,10 @@ class RawFrames:
 
 
 class CompressedFrames:
-    """Frames in zstd, with the run's first frame as the dictionary of all (P71).
+    """Frames compressed by zstd; the run's first frame is the dictionary for all frames (P71).
 
-    Consecutive frames of a lane lie side by side in blocks of `block_places` frames. A lane has one block more than
-    `lane_places` need: when a block is overwritten, none of its frames is needed any more.
+    A block holds `block_places` consecutive frames of a lane. A lane has one block more than its frames fill: when a
+    block is overwritten, all of its frames are obsolete.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class CompressedFrames:
         self.lane_places = num_blocks * block_places
         self._block_places = block_places
         self._blocks: list[bytes | bytearray] = [b""] * (num_lanes * num_blocks)
-        self._ends = np.zeros(num_lanes * self.lane_places, np.uint32)  # of each frame in its block
+        self._ends = np.zeros(num_lanes * self.lane_places, np.uint32)  # where each frame ends in its block
         self._shape = shape
         self._dtype = dtype
         self._set_dictionary(b"")
@@ -81,7 +81,7 @@ class CompressedFrames:
         distinct, inverse = np.unique(places, return_inverse=True)
         blocks, indices = np.divmod(distinct, self._block_places)
         starts, ends = np.where(indices == 0, 0, self._ends[distinct - 1]), self._ends[distinct]
-        firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of each run of frames that lie side by side
+        firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of each run of adjacent frames
         lasts = np.append(firsts, True)[1:]
         runs = zip(blocks[firsts].tolist(), starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         packed = b"".join([self._blocks[block][start:end] for block, start, end in runs])
@@ -92,7 +92,7 @@ class CompressedFrames:
         return lambda: self._decompress(packed, segments), inverse.reshape(places.shape)
 
     def _decompress(self, packed: bytes, segments: NDArray[np.uint64]) -> Observations:
-        """Return the frames at these offsets, with these sizes, (n, 2): one call, which releases the GIL."""
+        """Return the frames of these offsets and sizes, (n, 2), with one call that releases the GIL."""
         if len(segments) == 0:  # zstandard crashes
             return np.empty((0, *self._shape), self._dtype)
         compressed = zstandard.BufferWithSegments(packed, segments.tobytes())

@@ -11,8 +11,7 @@ from eva.agent.memory.frames import CompressedFrames, RawFrames
 from eva.types import Bools, Ints, Observations, State
 
 Copy = Callable[[Observations], object]
-"""Copies observations into an array, (n, ...). This is the longer part of reading; any thread can do it beside one that
-holds the GIL."""
+"""Copies observations into an array, (n, ...). Any thread can call it, also while another thread holds the GIL."""
 
 _BLACK = -1  # the place of a frame that is 0 everywhere
 
@@ -48,10 +47,10 @@ class WholeObservations:
 class StackedObservations:
     """Observations that are the last frames of their episode, stacked along the first axis, oldest first (P70).
 
-    Of each observation only the newest frame is stored. A slot holds the places of its whole stack: those of the slot
-    before it, less the oldest, then its own frame's. Where an episode begins, the older frames are black or copies of
-    the first one, as the environment returns them. A lane has more places than slots, by the older frames of a stack,
-    so that every slot's stack is complete.
+    Only the newest frame of each observation is stored. A slot holds the places of all frames of its stack: the places
+    of the previous slot without the oldest, and the place of its own frame. At the start of an episode, the older
+    frames are black or copies of the first frame, as the environment returns them. With S frames in a stack, a lane
+    has S - 1 more places than slots, so that the stack of its oldest slot is complete.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class StackedObservations:
     def find(self, slots: Ints) -> Copy:
         """Return a function that copies the stacks of `slots`, (n,); valid until the next call, or until a write.
 
-        It is fastest for bytes into an array with the stack's axis last in memory.
+        It is fastest if frames are bytes and the stack's axis of the array is last in memory.
         """
         stacks = self._stacks[slots].T.astype(np.int64)
         is_black = stacks == _BLACK
@@ -120,7 +119,7 @@ ObservationStore = WholeObservations | StackedObservations
 
 
 def _place_before(place: int, first: Observations) -> int:
-    """Return the place of the frames that an episode's first observation shows before the first frame, in `place`."""
+    """Return the place of the older frames in an episode's first observation: black, or `place`, the first frame's."""
     *older, newest = first
     if all(np.array_equal(frame, newest) for frame in older):
         return place

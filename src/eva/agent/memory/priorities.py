@@ -7,20 +7,21 @@ import numpy as np
 from eva.agent.exploration import LinearSchedule
 from eva.types import Floats, Ints, State
 
-_BRANCHES = 32  # entries in a row: fewer make more levels, more make longer rows
-_LARGEST_ERROR = 1e38  # larger, infinite and NaN errors count as this: the sums stay finite
+_BRANCHES = 32  # entries in a row: with fewer, the tree has more levels; with more, rows are longer
+_LARGEST_ERROR = 1e38  # replaces larger, infinite and NaN errors, so that the sums stay finite
 
 
 class Priorities:
     """A sum tree over the slots of a replay buffer, which draws slot i with probability P(i) = p_i^a / sum_j p_j^a.
 
-    p_i = |delta_i| + epsilon, with delta_i the temporal-difference error when i was last learned from (P76). The lowest
-    level holds p_i^a of each slot, and 0 where there is no complete transition. Each row of a level is summed up in one
-    entry of the level above; the top level is a single row. A sum is taken of its whole row, never adjusted by a
-    difference: rounding errors do not add up, and the lowest level determines all sums to the bit.
+    The priority of slot i is p_i = |delta_i| + epsilon, where delta_i is the temporal-difference error when i was last
+    learned from (P76). The lowest level of the tree holds p_i^a of each slot, or 0 if the slot holds no complete
+    transition. An entry of a higher level is the sum of a row of the level below; the top level is a single row. Sums
+    are always computed from their whole row, not updated by differences: so rounding errors do not accumulate, and the
+    sums can be restored from the lowest level to the bit.
 
-    The priority exponent is a (alpha in the paper; 0 draws uniformly), the floor is epsilon > 0, and the importance
-    exponent is beta, over the transitions added so far (P78).
+    `priority_exponent` is a (alpha in the paper; 0 draws uniformly), `priority_floor` is epsilon > 0, and
+    `importance_exponent` is beta, a schedule over the number of transitions added so far (P78).
     """
 
     BYTES_PER_SLOT = 9  # one float64, and its share of the sums
@@ -29,7 +30,7 @@ class Priorities:
         self, num_slots: int, *, priority_exponent: float, priority_floor: float, importance_exponent: LinearSchedule
     ) -> None:
         self.num_added = 0
-        self.largest = 1.0  # of p_i^a, ever; a first transition has p = 1
+        self.largest = 1.0  # largest p_i^a so far; the first transitions have p = 1
         self._exponent = priority_exponent
         self._floor = priority_floor
         self._importance_exponent = importance_exponent
@@ -39,7 +40,7 @@ class Priorities:
         self.values = self._levels[0].reshape(-1)[:num_slots]  # p_i^a, (N,)
 
     def add(self, slots: Ints) -> None:
-        """Let transitions be drawn from now on, with the largest priority so far (P77)."""
+        """Add transitions with the largest priority so far, because their errors are unknown (P77)."""
         self.num_added += len(slots)
         self._set(slots, self.largest)
 
@@ -48,17 +49,18 @@ class Priorities:
         self._set(slots, 0.0)
 
     def update(self, slots: Ints, absolute_errors: Floats) -> None:
-        """Set priorities from errors, (B,), of transitions that were just learned from; a slot's last one counts."""
+        """Set priorities from the errors, (B,), of a batch; if a slot occurs twice, its last error counts."""
         errors = np.fmin(absolute_errors, _LARGEST_ERROR, dtype=np.float64)
         values = (errors + self._floor) ** self._exponent
         self.largest = max(self.largest, float(values.max()))
         self._set(slots, values)
 
     def sample(self, generator: np.random.Generator, batch_size: int) -> Ints:
-        """Draw a slot from each of B equal parts of the sum of all (P79); returns them, (B,). One must be above 0.
+        """Split the sum of all priorities into B equal ranges and draw one slot from each (P79); returns slots, (B,).
 
-        A slot of priority 0 is never drawn, however sums and points are rounded: a point stays below the last of its
-        row's running sums, and the first running sum above it adds an entry above 0.
+        At least one priority must be above 0. A slot with priority 0 is never drawn, in spite of rounding: each point
+        is kept below the last cumulative sum of its row, and the first cumulative sum above the point is that of an
+        entry above 0.
         """
         total = self._levels[-1].sum()
         points = (np.arange(batch_size) + generator.random(batch_size)) * (total / batch_size)
@@ -72,7 +74,7 @@ class Priorities:
         return entries
 
     def importance_weights(self, slots: Ints) -> Floats:
-        """Return w_i = (N P(i))^-beta / max_j w_j over a batch, (B,): in the quotient N and the sum cancel (P78)."""
+        """Return w_i = (N P(i))^-beta / max_j w_j over a batch, (B,); N and the sum of priorities cancel out (P78)."""
         values = self.values[slots]
         weights: Floats = (values.min() / values) ** self._importance_exponent(self.num_added)
         return weights
@@ -93,7 +95,7 @@ class Priorities:
             above.reshape(-1)[: len(below)] = below.sum(axis=1)
 
     def _set(self, slots: Ints, values: Floats | float) -> None:
-        """Change entries of the lowest level, then sum up their rows, level by level."""
+        """Set entries of the lowest level, then compute the sums of their rows level by level."""
         self.values[slots] = values
         for below, above in pairwise(self._levels):
             slots = slots // _BRANCHES

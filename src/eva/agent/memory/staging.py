@@ -25,7 +25,7 @@ class Staging:
         self._copied = torch.cuda.Event() if cuda else None
 
     def take(self, copy: Copy) -> None:
-        """Fill the buffer; any thread may do so."""
+        """Fill the buffer; any thread can call it."""
         if self._copied is not None:
             self._copied.synchronize()  # the last transfer must be complete
         copy(self._array)
@@ -39,10 +39,10 @@ class Staging:
 
 
 class Reader:
-    """Reads stored observations, also ahead of time, in its own thread.
+    """Reads stored observations. `begin` reads ahead, in a thread of its own.
 
-    Observations that were read ahead are used if they are the ones requested next, and dropped otherwise: results do
-    not depend on reading ahead. Call `settle` before writing to the store.
+    If the next request is for other observations, those that were read ahead are dropped: results do not depend on
+    reading ahead. Call `settle` before writing to the store.
     """
 
     def __init__(self, store: ObservationStore, device: torch.device) -> None:
@@ -58,13 +58,13 @@ class Reader:
         return Reader, (self._store, self._device)
 
     def begin(self, slots: Ints, states: Ints) -> None:
-        """Start to read the observations of `slots`, (n,), which hold `states`: numbers unique to each state."""
+        """Start to read the observations of `slots`, (n,); `states`, (n,), are unique numbers of their states."""
         self.settle()
         self._reading = self._thread.submit(self._staging(len(slots)).take, self._store.find(slots))
         self._ahead = states
 
     def load(self, slots: Ints, states: Ints) -> Tensor:
-        """Return the observations of `slots`, (n,), which hold `states`, on the device; valid until the next call."""
+        """Return the observations of `slots`, (n,), on the device, valid until the next call; `states` as above."""
         self.settle()
         ahead, self._ahead = self._ahead, _NOTHING
         staging = self._staging(len(slots))
@@ -80,7 +80,7 @@ class Reader:
             raise error
 
     def forget(self) -> None:
-        """Drop what was read ahead: slots may come to hold other states under the same numbers."""
+        """Drop what was read ahead: after loading a memory, the same numbers can mean other states."""
         self.settle()
         self._ahead = _NOTHING
 
