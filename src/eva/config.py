@@ -6,7 +6,6 @@ carry their unit: `_steps` are agent steps of one environment, `_transitions` ar
 are optimiser steps, `_frames` are emulator frames. One exception: `steps`, the length of the run, counts transitions.
 """
 
-import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -279,10 +278,9 @@ class Config:
         """The fields that must be equal for two runs to be the same run: all but those of `NOT_IDENTITY`."""
         identity = schema.to_dict(self)
         for name in NOT_IDENTITY:
-            *groups, last = name.split(".")
-            del functools.reduce(dict.__getitem__, groups, identity)[last]
-        del identity["evaluation"]  # empty now
-        return identity
+            group, _, field = name.rpartition(".")
+            del (identity[group] if group else identity)[field]
+        return {name: value for name, value in identity.items() if value != {}}  # without groups that are now empty
 
     @property
     def settings(self) -> dict[str, Any]:
