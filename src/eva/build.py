@@ -197,7 +197,7 @@ def build_planner(
 def _trace(config: EVAConfig) -> Trace:
     if config.trace == "kbrl":
         return partial(kernel_based_rl, bandwidth=config.kbrl_bandwidth, parametric_similarity=config.kbrl_similarity)
-    trace = trajectory_centric_planning if config.trace == "tcp" else n_step
+    trace = {"tcp": trajectory_centric_planning, "n-step": n_step}[config.trace]
     return lambda trajectories, q_theta, _: trace(trajectories, q_theta)
 
 
