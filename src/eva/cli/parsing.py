@@ -53,8 +53,9 @@ def _unknown(word: str, words: list[str], options: dict[str, Any]) -> str:
     if word.startswith("--"):
         flags = [flag for flag, hint in options.items() if not _is_positional(hint)]
         return f"there is no option {word}: {nearest_name(word, flags)}"
-    before = words[-words[::-1].index(word) - 2] if word in words[1:] else ""
-    problem = f"{before} takes no value, but got" if before.startswith("--") else "unexpected argument"
+    words_before = [before for before, each in itertools.pairwise(words) if each == word]
+    flag = words_before[-1] if words_before else ""
+    problem = f"{flag} takes no value, but got" if flag.startswith("--") else "unexpected argument"
     return f"{problem} '{word}': see --help."
 
 

@@ -47,6 +47,20 @@ def main(arguments: list[str]) -> None:
     # The first pass finds the start configuration; the second takes its fields as defaults, also in --help.
     start = _start(parse(Train, [word for word in arguments if word not in ("-h", "--help")]))
     asked = parse(Train, arguments, Train(**vars(start)))
+    config, named_after = _apply_game(asked, _apply_flags(asked), start)
+
+    from eva.build import resolve  # imports torch: not for --help
+    from eva.runs.loop import train
+    from eva.runs.record.directory import default_directory
+
+    config = resolve(config)
+    if asked.config is not None:  # the settings of a file may differ from those of the preset in its name
+        named_after = preset_of(config) or named_after
+    train(config, asked.out or default_directory(config, named_after), restart=asked.restart)
+
+
+def _apply_flags(asked: Train) -> Config:
+    """Return the configuration with the fields that have a short flag."""
     config = Config(**{f.name: getattr(asked, f.name) for f in fields(Config)})
     if asked.env is not None:
         config = replace(config, environment=replace(config.environment, id=asked.env))
@@ -56,23 +70,19 @@ def main(arguments: list[str]) -> None:
         config = replace(config, evaluation=replace(config.evaluation, period_transitions=asked.evaluate_every))
     if asked.device is not None:
         config = replace(config, run=replace(config.run, device=asked.device))
-    if asked.game is not None and config.environment.id != ATARI_ID:
+    return config
+
+
+def _apply_game(asked: Train, config: Config, start: Config) -> tuple[Config, Config]:
+    """Return the configuration with the game, and the configuration that the run is named after."""
+    if config.environment.id == ATARI_ID and (asked.game is not None or asked.config is None):
+        game = game_name(config.atari.game if asked.game is None else asked.game)
+        return for_game(config, game), for_game(start, game)
+    if asked.game is not None:
         raise UserError(
             f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
         )
-    # a file keeps its name unless --game is given
-    if config.environment.id == ATARI_ID and (asked.game is not None or asked.config is None):
-        game = game_name(config.atari.game if asked.game is None else asked.game)
-        start, config = for_game(start, game), for_game(config, game)
-
-    from eva.build import resolve  # imports torch: not for --help
-    from eva.runs.loop import train
-    from eva.runs.record.directory import default_directory
-
-    config = resolve(config)
-    if asked.config is not None:
-        start = preset_of(config) or start  # its settings may differ from those of the preset that it is named after
-    train(config, asked.out or default_directory(config, start), restart=asked.restart)
+    return config, start  # no game, or that of a file, which keeps its name
 
 
 def _start(asked: Train) -> Config:
