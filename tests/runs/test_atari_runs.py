@@ -225,9 +225,9 @@ def test_clipped_rewards_bound_the_values(tmp_path: Path) -> None:
         with RunDirectory(tmp_path / str(number), config) as directory:
             directory.begin({})
             checkpointer = Checkpointer(training, directory)
-            training.agent.monitor.largest_value = 999.0
+            training.agent.monitor.largest_abs_q = 999.0
             checkpointer.check_divergence()
-            training.agent.monitor.largest_value = 1001.0
+            training.agent.monitor.largest_abs_q = 1001.0
             if not complains:
                 checkpointer.check_divergence()
                 continue

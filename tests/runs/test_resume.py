@@ -724,7 +724,7 @@ def test_divergence_limits(tmp_path):
         with RunDirectory(tmp_path / str(number), config) as directory:
             directory.begin({})
             next(training.steps())
-            training.agent.monitor.largest_value = value
+            training.agent.monitor.largest_abs_q = value
             checkpointer = Checkpointer(training, directory)
             if complaint is None:
                 checkpointer.check_divergence(loss)

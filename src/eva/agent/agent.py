@@ -119,7 +119,7 @@ class EVAAgent:
         """Return Q_theta, (E, A), on the host and embeddings, (E, D); raise DivergedError if a value is not finite."""
         q_theta, h = self.learner.network(to_device(observations, self.device))
         values = q_theta.cpu().numpy()
-        self.monitor.check(values)
+        self.monitor.update_largest_abs_q(values)
         return values, h
 
     def _embed(self, observations: Observations) -> tuple[Observations, Tensor]:

@@ -15,10 +15,10 @@ class DivergedError(UserError):
 
 
 class Monitor:
-    """Means over an agent's decisions and updates since the last `take`, and its largest value."""
+    """Means over an agent's decisions and updates since the last `take`, and the largest |Q_theta| so far."""
 
     def __init__(self) -> None:
-        self.largest_value = 0.0  # max abs(Q_theta) over all states acted in
+        self.largest_abs_q = 0.0  # over all states acted in
         self._means: State = {}  # the sum and count of each; sums of tensors stay on their device
 
     def add(self, name: str, values: Tensor | Floats | Bools) -> None:
@@ -39,22 +39,22 @@ class Monitor:
         means, self._means = self._means, {}
         return {name: float(mean["sum"]) / mean["count"] for name, mean in means.items()}
 
-    def check(self, q_theta: Floats) -> None:
-        """Record the largest value; raise DivergedError if a value, (E, A), is infinite or NaN."""
-        self.largest_value = max(float(np.abs(q_theta).max()), self.largest_value)  # max() returns a NaN first argument
-        if not math.isfinite(self.largest_value):
+    def update_largest_abs_q(self, q_theta: Floats) -> None:
+        """Update the largest |Q_theta| with values, (E, A); raise DivergedError if one is infinite or NaN."""
+        self.largest_abs_q = max(float(np.abs(q_theta).max()), self.largest_abs_q)  # max() returns a NaN first argument
+        if not math.isfinite(self.largest_abs_q):
             raise DivergedError(
                 "the network's values are infinite or NaN: check that the observations are finite, and train the run "
                 "again if they are."
             )
 
     def state_dict(self) -> State:
-        """Return the means so far and the largest value."""
-        return {"means": {name: dict(mean) for name, mean in self._means.items()}, "largest_value": self.largest_value}
+        """Return the means so far and the largest |Q_theta|."""
+        return {"means": {name: dict(mean) for name, mean in self._means.items()}, "largest_value": self.largest_abs_q}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore means and largest value, found among other names."""
-        self.largest_value, self._means = state["largest_value"], {}
+        """Restore what `state_dict` returned; `state` may hold other names too."""
+        self.largest_abs_q, self._means = state["largest_value"], {}
         for name, mean in state["means"].items():
             total = mean["sum"] if isinstance(mean["sum"], float) else torch.as_tensor(mean["sum"])
             self._means[name] = {"sum": total, "count": mean["count"]}

@@ -137,4 +137,4 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
         checkpointer.save_if_due()
     checkpointer.save()
     directory.save_agent(agent)
-    directory.finish(agent.transitions, agent.monitor.largest_value, checkpointer.excess)
+    directory.finish(agent.transitions, agent.monitor.largest_abs_q, checkpointer.divergence_message)

@@ -75,13 +75,13 @@ class Checkpointer:
     def check_divergence(self, loss: float | None = None) -> None:
         """Raise UserError if loss, values or parameters have diverged; first save diverged-step-N for inspection."""
         agent = self._training.agent
-        excess = self.excess
+        message = self.divergence_message
         if loss is not None and not math.isfinite(loss):
             problem, remedy = f"the loss is {loss}", _CHECK_ENVIRONMENT
-        elif not math.isfinite(agent.monitor.largest_value):
-            problem, remedy = str(excess), _CHECK_ENVIRONMENT
-        elif excess is not None and self._directory.config.run.stop_when_diverged:
-            problem, remedy = f"{excess}, more than rewards allow", "go on with --run.no-stop-when-diverged"
+        elif not math.isfinite(agent.monitor.largest_abs_q):
+            problem, remedy = str(message), _CHECK_ENVIRONMENT
+        elif message is not None and self._directory.config.run.stop_when_diverged:
+            problem, remedy = f"{message}, more than rewards allow", "go on with --run.no-stop-when-diverged"
         elif not all(parameter.isfinite().all() for parameter in agent.learner.network.parameters()):
             problem, remedy = "a parameter of the network is infinite or NaN", _CHECK_ENVIRONMENT
         else:
@@ -93,10 +93,10 @@ class Checkpointer:
         )
 
     @property
-    def excess(self) -> str | None:
-        """A message if |Q| has exceeded 10 r_max / (1 - gamma) or is not finite, else None."""
+    def divergence_message(self) -> str | None:
+        """A sentence if |Q| has exceeded 10 r_max / (1 - gamma) or is not finite, else None."""
         learner = self._directory.config.learner
-        value = self._training.agent.monitor.largest_value
+        value = self._training.agent.monitor.largest_abs_q
         max_reward = 1.0 if learner.clip_rewards else self._training.environment.spec.reward_bound
         limit = math.inf
         if max_reward is not None and learner.discount < 1:
