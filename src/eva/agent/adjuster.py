@@ -63,27 +63,21 @@ class EphemeralValueAdjuster:
         `q_theta`, (E, A), are the network's values of these states, and `embeddings`, (E, D), their embeddings.
         """
         check_weight(nonparametric_weight)
-        values = as_array(q_theta)
         if nonparametric_weight == 0:
-            q_eva = np.array(values)
-        else:
-            q_eva = self._mixed(values, self._tensor(embeddings), nonparametric_weight)
+            return q_theta.detach().clone() if isinstance(q_theta, Tensor) else np.array(q_theta)
+        queries, values = self._tensor(embeddings), as_array(q_theta)
+        if len(queries) != len(values):
+            raise ValueError(f"q_theta has {len(values)} states, but embeddings has {len(queries)}")
+        self._check_environments(len(queries))
+        q_eva = values.astype(np.result_type(values, np.float32))  # a copy; integers become floats
+        for buffer, rows in self._rows_by_buffer(np.arange(len(queries))):
+            recall = buffer.read(queries[rows])
+            if recall is not None:  # with fewer than K entries, Q_EVA is Q_theta (P24)
+                q_eva[rows] = mix(values[rows], recall.q_np, nonparametric_weight)
         if not isinstance(q_theta, Tensor):
             return q_eva
         dtype = q_theta.dtype if q_theta.is_floating_point() else None
         return torch.as_tensor(q_eva, dtype=dtype, device=q_theta.device)
-
-    def _mixed(self, q_theta: Floats, queries: Tensor, nonparametric_weight: float) -> Floats:
-        """Return Q_EVA, (E, A), for the embeddings `queries`, (E, D)."""
-        if len(queries) != len(q_theta):
-            raise ValueError(f"q_theta has {len(q_theta)} states, but embeddings has {len(queries)}")
-        self._check_environments(len(queries))
-        q_eva = q_theta.astype(np.result_type(q_theta, np.float32))  # a copy; integers become floats
-        for buffer, rows in self._rows_by_buffer(np.arange(len(queries))):
-            recall = buffer.read(queries[rows])
-            if recall is not None:  # with fewer than K entries, Q_EVA is Q_theta (P24)
-                q_eva[rows] = mix(q_theta[rows], recall.q_np, nonparametric_weight)
-        return q_eva
 
     def plan(self, embeddings: Array, episode_starts: Bools | Tensor | None = None) -> None:
         """Count one step, and plan for the environments whose plans are due.
