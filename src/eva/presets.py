@@ -4,7 +4,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
-from eva.config import Config
+from eva.config import Config, EnvironmentConfig
 from eva.errors import UserError, nearest_name
 from eva.files import parse_toml
 from eva.ids import ATARI_ID
@@ -46,10 +46,7 @@ def for_environment(environment_id: str) -> Config:
     """Return the default configuration of an environment that has no preset."""
     if environment_id == ATARI_ID:
         return preset("atari")
-    defaults = Config()
-    return replace(
-        defaults, name=environment_id.replace("/", "-"), environment=replace(defaults.environment, id=environment_id)
-    )
+    return Config(name=environment_id.replace("/", "-"), environment=EnvironmentConfig(id=environment_id))
 
 
 def for_game(config: Config, game: str) -> Config:
