@@ -23,7 +23,7 @@ READING = ("read", "restore it or choose another")
 
 
 @contextmanager
-def refusing_kindly(path: Path, what: tuple[str, str] = WRITING) -> Iterator[None]:
+def as_user_errors(path: Path, what: tuple[str, str] = WRITING) -> Iterator[None]:
     """Turn an OSError about `path` (no permission, full disk) into a UserError."""
     doing, remedy = what
     try:
@@ -35,7 +35,7 @@ def refusing_kindly(path: Path, what: tuple[str, str] = WRITING) -> Iterator[Non
 
 def locked(path: Path) -> IO[str] | None:
     """Lock a file until it is closed; returns None if another process has locked it."""
-    with refusing_kindly(path):
+    with as_user_errors(path):
         file = path.open("w")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the OS when the process dies
@@ -56,7 +56,7 @@ DRAFT = re.compile(r"\.[\w-]+\.(json|safetensors)\.\d+")
 def drafting(path: Path) -> Iterator[Path]:
     """Write a file atomically: yields a temporary path beside it, which is renamed at the end."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with refusing_kindly(path):
+    with as_user_errors(path):
         try:
             yield draft
             draft.replace(path)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from eva import __version__
 from eva.errors import UserError, nearest_name
-from eva.runs.record.safe_stream import let_go, unfailing
+from eva.runs.record.safe_stream import flush_or_discard, unfailing
 from eva.runs.stopping import StoppedError
 
 COMMANDS = {
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _report("there is not enough memory: lower the sizes in the configuration.")
     finally:
-        let_go(sys.stdout)
-        let_go(sys.stderr)
+        flush_or_discard(sys.stdout)
+        flush_or_discard(sys.stderr)
 
 
 def _dispatch(words: Sequence[str]) -> None:

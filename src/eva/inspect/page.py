@@ -16,7 +16,7 @@ from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import ReplayBuffer
 from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
-from eva.files import refusing_kindly, write_whole
+from eva.files import as_user_errors, write_whole
 from eva.inspect.episode import Episode, play
 from eva.inspect.memories import Memories, floats, integers
 from eva.inspect.pictures import Painter, sheets, thumbnails
@@ -68,7 +68,7 @@ def inspect_run(
 
 def _check_writable(out: Path) -> None:
     """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
-    with refusing_kindly(out):
+    with as_user_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out.parent):
             taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))

@@ -37,7 +37,7 @@ class DamagedError(UserError):
 
 
 @contextmanager
-def refusing_damage(path: Path) -> Iterator[None]:
+def read_errors_as_damage(path: Path) -> Iterator[None]:
     """Turn every error of reading `path` into a UserError, or a DamagedError if the content is wrong."""
     try:
         yield

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
 from eva.errors import UserError
-from eva.files import READING, refusing_kindly
+from eva.files import READING, as_user_errors
 from eva.runs.checkpoint import format as fmt
-from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, refusing_damage
+from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, read_errors_as_damage
 
 FORMAT = 1
 MAX_BYTES = 64 << 30  # limit for the arrays of a checkpoint
@@ -66,7 +66,7 @@ class CheckpointStore:
     def save(self, checkpoint: Checkpoint) -> Path:
         """Save a checkpoint; then remove all but the newest `keep`, and any of a later step."""
         path = self._save_as(f"step-{checkpoint.step:012d}", checkpoint)
-        with refusing_kindly(path):
+        with as_user_errors(path):
             found = self._found()
             later = [other for step, other in found if step > checkpoint.step]
             for other in later + [other for _, other in found[len(later) + self._keep :]]:
@@ -99,14 +99,14 @@ class CheckpointStore:
 
     def clear(self) -> None:
         """Remove all checkpoints except those of `save_diverged`."""
-        with refusing_kindly(self.directory):
+        with as_user_errors(self.directory):
             self._remove_drafts()
             for _, path in self._found():
                 self._remove(path)
 
     def _found(self) -> list[tuple[int, Path]]:
         """Return step and path of all checkpoints, newest first, without reading them."""
-        with refusing_kindly(self.directory, READING):
+        with as_user_errors(self.directory, READING):
             paths = list(self.directory.iterdir()) if os.path.lexists(self.directory) else []
         matches = [(_STEP_NAME.fullmatch(path.name), path) for path in paths]
         found = [(int(match[1]), match[2] is None, path) for match, path in matches if match]
@@ -121,7 +121,7 @@ class CheckpointStore:
                 f"a checkpoint of {size / 1e9:.1f} GB is too large to be read again (limit: {MAX_BYTES / 1e9:.1f} GB): "
                 "lower replay.replay_capacity."
             )
-        with refusing_kindly(path):
+        with as_user_errors(path):
             self.directory.mkdir(parents=True, exist_ok=True)
             self._remove_drafts()
             try:
@@ -155,7 +155,7 @@ def load(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
 
     Its arrays take at most `MAX_BYTES` of memory, whatever the manifest claims.
     """
-    with refusing_damage(path / _MANIFEST):
+    with read_errors_as_damage(path / _MANIFEST):
         manifest = _read_manifest(path / _MANIFEST)
         _check_identity(path, manifest["identity"], identity)
         files = {name: FileEntry.parse(name, fields) for name, fields in parse_names(manifest["files"]).items()}
@@ -163,12 +163,12 @@ def load(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
         if (claimed := sum(entry.bytes for entry in entries.values())) > MAX_BYTES:
             raise ValueError(f"it claims {claimed} bytes of arrays, more than {MAX_BYTES}")
         step = fmt.parse_size(manifest["step"])
-    with refusing_damage(path / _PLAIN):
+    with read_errors_as_damage(path / _PLAIN):
         plain = parse_names(json.loads(fmt.read_checked(path / _PLAIN, files[_PLAIN], fmt.JSON_BYTES)))
-    with refusing_damage(path / _SMALL):
+    with read_errors_as_damage(path / _SMALL):
         arrays = _read_small(path / _SMALL, files[_SMALL], entries)
     for name, entry in entries.items():
-        with refusing_damage(path / entry.file):
+        with read_errors_as_damage(path / entry.file):
             if entry.chunks is not None:
                 arrays[name] = fmt.read_compressed(path / entry.file, files[entry.file], entry)
     return Checkpoint(step, manifest["identity"], plain, {name: arrays[name] for name in entries})

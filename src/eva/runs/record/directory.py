@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from eva.agent.agent import EVAAgent
 from eva.config import NOT_IDENTITY, Config, find_config
 from eva.errors import BusyError, UserError
-from eva.files import DRAFT, READING, drafting, locked, refusing_kindly, write_whole
+from eva.files import DRAFT, READING, as_user_errors, drafting, locked, write_whole
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
 from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS, METRICS
@@ -48,13 +48,13 @@ class RunDirectory:
         _check_free(path, config)
 
     def __enter__(self) -> "RunDirectory":
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         lock = locked(self.path / ".lock")
         if lock is None:
             raise BusyError(f"another process is training in {self.path}: wait for it or choose another directory.")
         self._lock = lock
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             for path in self.path.iterdir():
                 if DRAFT.fullmatch(path.name):
                     path.unlink()
@@ -62,7 +62,7 @@ class RunDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         quietly = nullcontext() if error is None else suppress(UserError)  # report the first error only
-        with quietly, refusing_kindly(self.path), ExitStack() as closing:  # close every file even if a write fails
+        with quietly, as_user_errors(self.path), ExitStack() as closing:  # close every file even if a write fails
             closing.callback(self._lock.close)
             for file in self._files.values():
                 closing.callback(file.close)
@@ -82,12 +82,12 @@ class RunDirectory:
         self._write_config()  # first: it marks the directory as this run's
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             for name in (*_LEARNED, EVALUATIONS):
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
             self._files["episodes.csv"].flush()
 
@@ -95,11 +95,11 @@ class RunDirectory:
         """Truncate the records to the size they had at a checkpoint, and add to provenance.json what resumed it."""
         paths = {self.path / name: size for name, size in state["sizes"].items()}
         for path, size in paths.items():  # check all before truncating any
-            with refusing_kindly(path, ("read", "restore it or start over with --restart")):
+            with as_user_errors(path, ("read", "restore it or start over with --restart")):
                 if path.stat().st_size < size:
                     raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
         for path, size in paths.items():
-            with refusing_kindly(path):
+            with as_user_errors(path):
                 os.truncate(path, size)
         origin = self._read_json("provenance.json")
         before = origin.get("continued")
@@ -112,7 +112,7 @@ class RunDirectory:
 
     def get_state(self) -> State:
         """Sync the records to disk and return their sizes."""
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
@@ -123,7 +123,7 @@ class RunDirectory:
         """Append a row to episodes.csv."""
         episode_return = round(episode.episode_return, 6) + 0.0  # no -0.0
         row = f"{episode.step},{episode.environment},{episode_return},{episode.episode_length}\n"
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self._files["episodes.csv"].write(row)
 
     def add_metrics(self, metrics: Mapping[str, float | None], seconds: float, steps_per_second: float) -> None:
@@ -135,7 +135,7 @@ class RunDirectory:
         line = {name: finite.get(name) for name in METRICS}  # JSON has no NaN
         timing = {"step": step, "seconds": round(seconds, 3), "steps_per_second": round(steps_per_second, 1)}
         self.seconds = seconds
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self._files["metrics.jsonl"].write(json.dumps(line) + "\n")
             self._files["timing.jsonl"].write(json.dumps(timing) + "\n")
             for file in self._files.values():
@@ -144,7 +144,7 @@ class RunDirectory:
         if self._tensorboard is not None:
             scalars = {**finite, **timing}
             del scalars["step"]
-            with refusing_kindly(self.path):
+            with as_user_errors(self.path):
                 self._tensorboard.add(scalars, step)
 
     def add_evaluation(self, step: int, played: Evaluation) -> None:
@@ -157,7 +157,7 @@ class RunDirectory:
             "lengths": played.episode_lengths.tolist(),
             "changed_share": played.changed_share,
         }
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self._files[EVALUATIONS].write(json.dumps(line) + "\n")
 
     def save_agent(self, agent: EVAAgent) -> None:
@@ -178,7 +178,7 @@ class RunDirectory:
 
     def _open(self, mode: str, step: int = 0) -> None:
         """Open the records to continue after `step`."""
-        with refusing_kindly(self.path):
+        with as_user_errors(self.path):
             self._files = {name: (self.path / name).open(mode) for name in self._growing}
             with suppress(ImportError):  # the extra `tb` is not installed
                 from eva.runs.record.tensorboard import ScalarWriter
@@ -241,7 +241,7 @@ def with_threads(config: Config, path: Path) -> Config:
 
 def _check_free(path: Path, config: Config) -> None:
     """Raise UserError if `path` is used for anything but this run."""
-    with refusing_kindly(path, READING):
+    with as_user_errors(path, READING):
         if path.exists() and not path.is_dir():
             raise UserError(f"{path} is a file: choose a directory.")
         names = [entry.name for entry in path.iterdir()] if path.exists() else []

@@ -11,7 +11,7 @@ def unfailing(stream: TextIO | None) -> TextIO:
     return cast(TextIO, _Unfailing(Path(os.devnull).open("w") if stream is None else stream))
 
 
-def let_go(stream: TextIO | None) -> None:
+def flush_or_discard(stream: TextIO | None) -> None:
     """Flush a stream, and discard what cannot be written: the interpreter would fail on it at exit."""
     if stream is None:
         return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from eva.errors import UserError
-from eva.files import refusing_kindly
+from eva.files import as_user_errors
 from eva.runs.stopping import StoppedError, StopRequest
 from eva.runs.sweep.dashboard import Dashboard
 from eva.runs.sweep.jobs import Job, Outcome
@@ -55,7 +55,7 @@ class WorkerProcess:
         environment = {"OMP_NUM_THREADS": "1", "TTY_COMPATIBLE": "0"}
         if not sees_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ""
-        with refusing_kindly(job.log):
+        with as_user_errors(job.log):
             job.log.parent.mkdir(parents=True, exist_ok=True)
             output = job.log.open("ab")
         with output:

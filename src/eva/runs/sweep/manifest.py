@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eva.errors import BusyError, UserError
-from eva.files import locked, refusing_kindly, write_whole
+from eva.files import as_user_errors, locked, write_whole
 from eva.runs.record.formatting import aligned
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Executor, Job, Outcome
@@ -69,7 +69,7 @@ def run_sweep(name: str, folder: Path, jobs: Sequence[Job], executor: Executor) 
 
     Returns a closing sentence; raises UserError if a job failed.
     """
-    with refusing_kindly(folder):
+    with as_user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     lock = locked(folder / f".{name}{_SUFFIX}.lock")
     if lock is None:
