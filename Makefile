@@ -54,6 +54,7 @@ bench: $(STAMP)  ## measure speed, compared with other packages
 	$(BIN)/python -m benchmarks.step_parts
 	$(BIN)/python -m benchmarks.maze_peers
 	$(BIN)/python -m benchmarks.planner_cost
+	$(BIN)/python -m benchmarks.choice_speeds
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.checkpoints
 	$(BIN)/python -m benchmarks.priorities

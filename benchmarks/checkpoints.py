@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import parser
-from eva.experiments.timing.full_memory import fill
+from benchmarks.full_memory import fill
 from eva.presets import preset
 from eva.runs.checkpoint.state import pack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore, load

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.command_line import parser
+from benchmarks.full_memory import fill
 from benchmarks.step_parts import with_weight
 from benchmarks.stopwatch import Stopwatch
 from eva.build import build_agent, build_environment
-from eva.experiments.timing.full_memory import fill
 from eva.presets import preset
 from eva.runs.loop import interact
 

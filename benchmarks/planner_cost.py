@@ -17,13 +17,14 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import parser
+from benchmarks.full_memory import embed
 from benchmarks.medians import microseconds
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.build import build_agent, build_environment, make_adjuster
 from eva.config import Config, EVAConfig
-from eva.experiments.timing.full_memory import embed, random_play
+from eva.experiments.timing.random_play import random_play
 from eva.presets import preset
 from eva.types import State
 

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.command_line import parser
+from benchmarks.full_memory import fill
 from benchmarks.medians import microseconds
 from eva.agent.network import is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
-from eva.experiments.timing.full_memory import fill
 from eva.presets import preset
 from eva.runs.loop import interact
 from eva.types import Batch

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import atari_memory, atari_parts, linear, search
+from benchmarks import atari_memory, atari_parts, choice_speeds, linear, search
+from eva.experiments.beyond.memory_choices import CHOICES, arms
+from eva.schema import changed
 
 COMMANDS = [
     path.stem
@@ -19,11 +21,12 @@ COMMANDS = [
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (atari_parts, linear, search):
+    for module in (atari_parts, choice_speeds, linear, search):
         monkeypatch.setattr(module, "ROUNDS", 1)
     monkeypatch.setattr(search, "REPEATS", 1)
     monkeypatch.setattr(linear, "REPEATS", 1)
     monkeypatch.setattr(atari_parts, "STEPS_PER_ROUND", 3)
+    monkeypatch.setattr(choice_speeds, "STEPS_PER_ROUND", 3)
     monkeypatch.setattr(atari_memory, "NUM_PLAYED", 50)
 
 
@@ -52,6 +55,15 @@ def test_linear_measures_every_batch_with_each_number_of_threads(
     for row in rows:
         torch_time, our_time, ratio = map(float, row[34:].split())
         assert ratio == pytest.approx(torch_time / our_time, rel=0.2), "times are rounded to microseconds"
+
+
+@pytest.mark.usefixtures("brief")
+def test_every_choice_has_a_speed(capsys: pytest.CaptureFixture[str]) -> None:
+    small = {"replay.replay_capacity": 400, "learner.learning_starts_transitions": 1}
+    choice_speeds.report({arm.label: changed(arm.jobs[0].config, small) for arm in arms()})
+    found = re.findall(r"^(.+?) +\d+ us +([\d.]+)$", capsys.readouterr().out, re.MULTILINE)
+    assert [label for label, _ in found] == [choice.label for choice in CHOICES]
+    assert all(float(speed) > 0 for _, speed in found)
 
 
 @pytest.mark.usefixtures("brief")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED
-from eva.experiments.timing.full_memory import random_play
+from eva.experiments.timing.random_play import random_play
 from eva.experiments.timing.scaling_costs import PARTS, Bench, measure, spectrum, synthetic_embeddings
 from eva.types import EnvironmentSpec, Ints, StepOutcome
 

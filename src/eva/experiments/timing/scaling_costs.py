@@ -13,10 +13,10 @@ from torch import Tensor
 
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
-from eva.experiments.framework.common import changed
-from eva.experiments.timing.full_memory import random_play
+from eva.experiments.timing.random_play import random_play
 from eva.presets import preset
 from eva.runs.loop import Training
+from eva.schema import changed
 from eva.types import Floats, Ints
 
 ROUNDS = 15  # each of one planning period with each search

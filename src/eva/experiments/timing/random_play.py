@@ -1,11 +1,9 @@
-"""Fill a replay memory with random play, without training."""
+"""A replay memory of random play, without training."""
 
 import numpy as np
-import torch
 
-from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import STEP, TERMINATION
-from eva.types import Observations, State, VectorEnvironment
+from eva.types import State, VectorEnvironment
 
 DISCOUNT = 0.99
 
@@ -36,17 +34,3 @@ def random_play(environment: VectorEnvironment, num_slots: int) -> State:
         "lane_counts": np.full(num_environments, lane_capacity),
         "born": np.arange(len(seen)).reshape(lane_capacity, num_environments).T.reshape(-1),
     }
-
-
-def fill(agent: EVAAgent, environment: VectorEnvironment, num_slots: int) -> None:
-    """Fill the agent's memory of `num_slots` with random play; it then learns from the first step."""
-    memory = random_play(environment, num_slots)
-    agent.replay.load_state_dict({**memory, "embeddings": embed(agent, memory["observations"])})
-    agent.transitions = num_slots
-
-
-@torch.no_grad()
-def embed(agent: EVAAgent, observations: Observations) -> torch.Tensor:
-    """Return the embeddings of observations, (n, D)."""
-    parts = torch.from_numpy(observations).split(1_000)
-    return torch.cat([agent.learner.network(part.to(agent.device))[1] for part in parts])
