@@ -74,6 +74,20 @@ def from_dict(kind: type[T], data: Any, path: str = "") -> T:
     return kind(**values)
 
 
+def changed(tree: T, values: Mapping[str, Any]) -> T:
+    """Return a copy with some fields, such as "learner.batch_size", changed."""
+    content = to_dict(tree)
+    for path, value in values.items():
+        *groups, last = path.split(".")
+        branch = content
+        for group in groups:
+            branch = branch.setdefault(group, {})
+            if not isinstance(branch, dict):
+                raise UserError(f"there is no field {path}: {group} has no fields.")
+        branch[last] = value
+    return from_dict(type(tree), content)
+
+
 def in_words(hint: Any) -> str:
     """Return what a value of this type must be: "a whole number of at least 1"."""
     origin, arguments = get_origin(hint), get_args(hint)

@@ -14,7 +14,7 @@ from eva.games import GAME_SETS, game_name
 from eva.ids import ATARI_ID
 from eva.presets import for_environment, for_game, preset
 from eva.runs.sweep.jobs import Job
-from eva.schema import from_dict, to_dict
+from eva.schema import changed
 
 _KEYS = ("preset", "env", "seeds", "out", "settings", "axes")
 _MAX_SEEDS = 1_000_000
@@ -101,16 +101,7 @@ def _config(base: Config, fields: Mapping[str, Any]) -> Config:
     """Return `base` with fields like "learner.batch_size" changed, independent of the machine that runs it."""
     from eva.build import resolve  # imports torch: not for --help
 
-    tree = to_dict(base)
-    for field, value in fields.items():
-        *groups, last = field.split(".")
-        branch = tree
-        for group in groups:
-            branch = branch.setdefault(group, {})
-            if not isinstance(branch, dict):
-                raise UserError(f"there is no field {field}: {group} has no fields.")
-        branch[last] = value
-    config = resolve(from_dict(Config, tree))
+    config = resolve(changed(base, fields))
     if config.environment.id == ATARI_ID:
         config = for_game(config, config.atari.game)
     # One thread instead of all cores by default, because many runs share the machine.
