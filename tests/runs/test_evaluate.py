@@ -23,8 +23,6 @@ from eva.agent.exploration import EpsilonGreedy
 from eva.build import build_environment, build_network, build_player, generators
 from eva.cli.main import main
 from eva.config import Config
-from eva.report.evaluation import evaluation_table, summarise_evaluation
-from eva.report.statistics import mean_interval
 from eva.runs import evaluate as module
 from eva.runs.checkpoint.state import pack
 from eva.runs.evaluate import stage
@@ -450,49 +448,3 @@ def test_pickle_is_not_executed(name: str, copy: Path, tmp_path: Path, capsys: p
     assert not target.exists()
     pickle.loads(pickle.dumps(Bomb(target)))  # it would have
     assert target.exists()
-
-
-# Statistics
-
-
-def test_intervals_match_student_t() -> None:
-    (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0, 6.0]), 0.5)])
-    error = 4.302653 * math.sqrt(7 / 3)  # the quantile of t with 2 degrees of freedom
-    np.testing.assert_allclose(row["interval"], [3 - error, 3 + error], rtol=1e-6)
-
-
-def test_single_episode_has_no_interval() -> None:
-    rows = summarise_evaluation([(0.0, np.array([1.0]), None), (0.4, np.array([3.0]), 0.5)])
-    assert [(row["interval"], row["gain_interval"]) for row in rows] == [(None, None)] * 2
-    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
-    assert evaluation_table(rows).splitlines()[2].split() == ["0.4", "3.000", "+2.000", "50.0%"]
-
-
-def test_gains_are_paired_with_weight_0() -> None:
-    played = [
-        (0.4, np.array([1.0, 2.0, 6.0]), 0.25),
-        (0.0, np.array([0.0, 1.0, 5.0]), None),
-        (0.2, np.array([3.0, 0.0, 3.0]), 0.5),
-    ]
-    gaining, baseline, other = summarise_evaluation(played)
-    assert (gaining["weight"], gaining["episodes"], gaining["mean_return"]) == (0.4, 3, 3.0)
-    assert (gaining["gain"], gaining["changed_share"]) == (1.0, 0.25)
-    np.testing.assert_allclose(gaining["gain_interval"], [1.0, 1.0])  # every difference is 1
-    assert gaining["interval"][0] < 3.0 < gaining["interval"][1]
-    assert (baseline["gain"], baseline["gain_interval"]) == (0.0, [0.0, 0.0])
-    assert other["gain"] == 0.0
-    np.testing.assert_allclose(other["gain_interval"], mean_interval(np.array([3.0, -1.0, -2.0])))
-    assert json.loads(json.dumps([gaining, baseline, other])) == [gaining, baseline, other]
-
-
-def test_gain_is_none_without_weight_0() -> None:
-    (row,) = summarise_evaluation([(0.4, np.array([1.0, 2.0]), 0.5)])
-    assert (row["gain"], row["gain_interval"]) == (None, None)
-
-
-def test_table_is_aligned() -> None:
-    rows = summarise_evaluation([(0.0, np.array([1.0, 1.0]), None), (0.25, np.array([1.5, 1.5]), 0.125)])
-    lines = evaluation_table(rows).splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert lines[1].split() == ["0", "1.000", "[1.000,", "1.000]", "+0.000", "[0.000,", "0.000]"]
-    assert lines[2].split() == ["0.25", "1.500", "[1.500,", "1.500]", "+0.500", "[0.500,", "0.500]", "12.5%"]

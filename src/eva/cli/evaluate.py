@@ -1,13 +1,29 @@
 """eva evaluate."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from eva.cli.parsing import parse
 from eva.config import EVALUATION_EPSILON
+from eva.runs.record.formatting import aligned
+
+if TYPE_CHECKING:
+    from eva.runs.record.episodes import Evaluation
+
+MEAN, CI = "{:.3f}", "[{0[0]:.3f}, {0[1]:.3f}]"
+COLUMNS = (  # of the table: heading, name in the JSON output, format
+    ("weight", "weight", "{:g}"),
+    ("mean return", "mean_return", MEAN),
+    ("95% CI", "interval", CI),
+    ("gain over 0", "gain", "{:+.3f}"),
+    ("95% CI", "gain_interval", CI),
+    ("decisions changed", "changed_share", "{:.1%}"),
+)
 
 
 @dataclass(frozen=True)
@@ -32,14 +48,38 @@ def main(arguments: list[str]) -> None:
     """Evaluate a run and print a table or JSON."""
     asked = parse(Evaluate, arguments)
 
-    from eva.report.evaluation import evaluation_table, summarise_evaluation
     from eva.runs.evaluate import evaluate  # imports torch: not for --help
 
     played = evaluate(asked.run, asked.weights, asked.episodes, seed=asked.seed, epsilon=asked.epsilon)
-    rows = summarise_evaluation([(x.nonparametric_weight, x.episode_returns, x.changed_share) for x in played])
+    rows = summary(played)
     if asked.json:
         results = [{**row, "returns": x.episode_returns.tolist()} for row, x in zip(rows, played, strict=True)]
         options = {"run": str(asked.run), "seed": asked.seed, "epsilon": asked.epsilon}
         print(json.dumps({**options, "results": results}, indent=2))
     else:
-        print(evaluation_table(rows))
+        print(table(rows))
+
+
+def summary(played: "Sequence[Evaluation]") -> list[dict[str, Any]]:
+    """Return mean, 95% CI and share of changed decisions for each weight.
+
+    If weight 0 is among them, also the mean difference from it with its CI. Episode i starts in the same state for
+    every weight, so differences are paired. A single episode has no CI.
+    """
+    from eva.report.statistics import difference, mean  # imports SciPy: not for --help
+
+    baseline = next((each.episode_returns for each in played if each.nonparametric_weight == 0), None)
+    rows = []
+    for each in played:
+        returns = each.episode_returns
+        level, gain = mean(returns), None if baseline is None else difference(returns, baseline, paired=True)
+        row = {"weight": each.nonparametric_weight, "episodes": len(returns), "mean_return": level.value}
+        gained = {"gain": gain and gain.value, "gain_interval": gain and gain.interval}
+        rows.append({**row, "interval": level.interval, **gained, "changed_share": each.changed_share})
+    return rows
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the summary as aligned text."""
+    cells = [["" if row[name] is None else form.format(row[name]) for _, name, form in COLUMNS] for row in rows]
+    return aligned([heading for heading, _, _ in COLUMNS], cells)

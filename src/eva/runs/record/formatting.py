@@ -1,13 +1,16 @@
 """Tables in plain text."""
 
+import re
 from collections.abc import Sequence
+
+_NUMBER = re.compile(r"[+-]?\d|\[|-?$")  # also CIs, and cells without a number
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines with columns of equal width; columns of numbers are right-aligned."""
+    """Return lines with columns of equal width; columns of numbers, CIs and empty cells are right-aligned."""
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    is_number = [all(cell[:1].isdigit() or cell == "-" for cell in column) for column in zip(*rows, strict=True)]
+    is_number = [all(map(_NUMBER.match, column)) for column in zip(*rows, strict=True)]
     is_number = is_number or [False] * len(heads)
     return "\n".join(
         "  ".join(
