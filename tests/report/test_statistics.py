@@ -206,7 +206,7 @@ def test_verdict_depends_on_interval_and_margin(low: float, high: float, expecte
     opposite = {"better": "worse", "worse": "better"}.get(expected, expected)
     assert verdict(Estimate(0.0, low, high, 9), 0.05) == expected
     assert verdict(Estimate(0.0, -high, -low, 9), 0.05) == opposite
-    assert verdict(Estimate(0.0, low, high, 9), 0.05, higher_is_better=False) == opposite
+    assert verdict(-Estimate(0.0, low, high, 9), 0.05) == opposite
 
 
 def test_verdict_without_margin_is_never_no_difference() -> None:

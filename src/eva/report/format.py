@@ -8,7 +8,7 @@ from eva.report.statistics import Estimate
 def number(value: float) -> str:
     """Return two decimals for small numbers, grouped thousands for game scores."""
     if not math.isfinite(value):
-        return "\N{EN DASH}" if math.isnan(value) else "never" if value > 0 else "-never"
+        return "\N{EN DASH}" if math.isnan(value) else "not reached" if value > 0 else "-not reached"
     text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
     return "0.00" if text == "-0.00" else text
 

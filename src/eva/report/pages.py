@@ -5,19 +5,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import jinja2
 import numpy as np
 
-from eva.files import refusing_kindly, write_whole
+from eva.files import as_user_errors, write_whole
 from eva.report import curves, plots
 from eva.report.curves import Group, Task, differing, flatten, group_tasks, series_numbers
 from eva.report.format import interval, number, signed
 from eva.report.reading import RunRecord, find_runs
-from eva.report.statistics import Verdict, difference, verdict
-from eva.report.style import NUM_COLOURS, STYLE, facts
+from eva.report.statistics import difference, verdict
+from eva.report.style import NUM_COLOURS, STYLE
 from eva.runs.record.columns import INSPECTOR_PAGE
 
 _TEMPLATES = jinja2.Environment(
@@ -28,7 +28,7 @@ _TEMPLATES = jinja2.Environment(
     autoescape=True,
     undefined=jinja2.StrictUndefined,
 )
-_TEMPLATES.globals.update(curves=curves, facts=facts, number=number, style=STYLE, num_colours=NUM_COLOURS)
+_TEMPLATES.globals.update(curves=curves, number=number, style=STYLE, num_colours=NUM_COLOURS)
 _TEMPLATES.filters.update(mean=np.mean, median=np.median)
 
 
@@ -39,16 +39,6 @@ class ReportResult:
     html: Path
     png: Path
     comparisons: str
-
-
-class Comparison(NamedTuple):
-    """EVA compared with DQN by final return, as text."""
-
-    compared: str
-    difference: str
-    ci: str
-    n: str
-    verdict: Verdict
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult:
@@ -63,24 +53,24 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult
     folder = out or (paths[0] if len(paths) == 1 else root)
     html, png = folder / "report.html", folder / "report.png"
     text, (_, picture) = page(tasks, names, folder), plots.files(plots.LearningCurves(tasks))
-    with refusing_kindly(folder):
+    with as_user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_whole(html, text.encode(errors="replace"))
     write_whole(png, picture)
     return ReportResult(html, png, "\n".join("  ".join(row) for row in comparisons(tasks)))
 
 
-def comparisons(tasks: Sequence[Task]) -> list[Comparison]:
-    """Compare every EVA with every DQN of its task by final return."""
-    rows = []
+def comparisons(tasks: Sequence[Task]) -> list[tuple[str, ...]]:
+    """Compare every EVA with every DQN of its task by final return: what, difference, 95% CI, n, verdict."""
+    rows: list[tuple[str, ...]] = []
     for task in tasks:
         where = f"{task.name}: " if len(tasks) > 1 else ""
         with_finals = [group for group in task.groups if group.finals.size]
         for eva in (group for group in with_finals if group.kind == "EVA"):
             for dqn in (group for group in with_finals if group.kind == "DQN"):
                 gain = difference(eva.finals, dqn.finals)
-                name, found = f"{where}{eva.label} - {dqn.label}", verdict(gain, task.margin)
-                rows.append(Comparison(name, signed(gain.value), interval(gain) or "one seed", str(gain.n), found))
+                name, ci = f"{where}{eva.label} - {dqn.label}", interval(gain) or "one seed"
+                rows.append((name, signed(gain.value), ci, str(gain.n), verdict(gain, task.margin)))
     return rows
 
 

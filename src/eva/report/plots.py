@@ -4,7 +4,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from eva.report.curves import Task, curve, series_numbers
+from eva.report.curves import CI_SEEDS, WINDOW_SHARE, Task, curve, series_numbers
 from eva.report.format import number
 from eva.report.statistics import Estimate
 from eva.report.style import LIGHT, NUM_COLOURS
@@ -53,15 +53,15 @@ class Line:
     """A line of a chart, with an interval at each point if `low` and `high` are given."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    low: npt.ArrayLike | None = None
+    high: npt.ArrayLike | None = None
 
     @classmethod
-    def through(cls, label: str, x: Sequence[float], estimates: Sequence[Estimate]) -> "Line":
+    def through(cls, label: str, x: npt.ArrayLike, estimates: Sequence[Estimate]) -> "Line":
         """Return the line through estimates, with their CIs."""
-        return cls(label, x, *zip(*((each.value, each.low, each.high) for each in estimates), strict=True))
+        return cls(label, x, *np.array([(each.value, each.low, each.high) for each in estimates]).T)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Chart:
         axes = figure.add_subplot()
         for series, line in enumerate(self.lines):
             stroke = _stroke(series)
-            axes.fill_between(line.x, line.low or line.y, line.high or line.y, color=stroke["color"], **BAND)
+            if line.low is not None and line.high is not None:
+                axes.fill_between(line.x, line.low, line.high, color=stroke["color"], **BAND)
             axes.plot(line.x, line.y, marker="o" if self.markers else None, linewidth=2.2, label=line.label, **stroke)
         if self.level is not None:
             _draw_level(axes, *self.level)
@@ -90,7 +91,7 @@ class Chart:
             axes.yaxis.set_major_formatter(EngFormatter(sep=""))
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.markers:
-            ticks = self.lines[0].x
+            ticks = np.asarray(self.lines[0].x)
             axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if self.logarithmic else f"{tick:g}" for tick in ticks])
             axes.minorticks_off()
         figure.legend(loc="outside upper left", ncols=len(self.lines))
@@ -98,47 +99,29 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """An estimate for each row, and the position of the line of no difference; infinite estimates were not reached."""
+class Intervals:
+    """Estimates with their 95% CIs, one row for each label; a margin is drawn around 0."""
 
     x_label: str
-    estimates: Sequence[Estimate]
-    level: float | None = None
-
-    def draw(self, axes: Axes, rows: npt.NDArray[np.int64]) -> None:
-        """Draw a point and its CI in each row."""
-        numbers = np.array([(each.value, each.low, each.high) for each in self.estimates])
-        finite = numbers[np.isfinite(numbers)]
-        least, most = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-        edge = most + 0.08 * ((most - least) or 1.0)
-        values, lows, highs = np.clip(numbers, least, edge).T
-        reached, colour = np.isfinite(numbers[:, 0]), LIGHT["series-0"]
-        axes.hlines(rows, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
-        axes.plot(values[reached], rows[reached], "o", color=colour)
-        axes.plot(values[~reached], rows[~reached], ">", color=LIGHT["series-1"])
-        if not reached.all():
-            axes.set_title("right-hand triangle: not reached", loc="right", fontsize="small", color=LIGHT["series-1"])
-        if self.level is not None:
-            axes.axvline(self.level, zorder=0, **LEVEL)
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.set_xlabel(self.x_label)
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Estimates with CIs, one row for each label, in panels side by side."""
-
-    labels: Sequence[str]
-    panels: Sequence[Panel]
+    estimates: Mapping[str, Estimate]
+    margin: float | None = None
 
     def draw(self) -> Figure:
-        """Draw the panels."""
-        figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(self.labels) + 0.9), layout="constrained")
-        all_axes = figure.subplots(1, len(self.panels), sharey=True, squeeze=False)[0]
-        rows = np.arange(len(self.labels))[::-1]
-        for axes, panel in zip(all_axes, self.panels, strict=True):
-            panel.draw(axes, rows)
-        all_axes[0].set_yticks(rows, self.labels)
+        """Draw a point and its CI in each row."""
+        figure = Figure(figsize=(FULL_WIDTH, 0.28 * len(self.estimates) + 1.1), layout="constrained")
+        axes, colour = figure.add_subplot(), LIGHT["series-0"]
+        numbers = [(each.value, each.low, each.high) for each in self.estimates.values()]
+        values, lows, highs = np.array(numbers, dtype=float).T
+        rows = np.arange(len(values))[::-1]
+        axes.hlines(rows, lows, highs, color=colour, alpha=0.45, linewidth=2.2)
+        axes.plot(values, rows, "o", color=colour)
+        if self.margin is not None:
+            axes.axvline(0, zorder=0, **LEVEL)
+            axes.axvspan(-self.margin, self.margin, zorder=0, color=LIGHT["optimum"], **BAND)
+        axes.set_yticks(rows, list(self.estimates))
+        axes.set_xlabel(self.x_label)
+        shaded = "" if self.margin is None else f" Shaded: differences within the margin of {number(self.margin)}."
+        _note(figure, f"Lines: 95% CI over n = {_range(each.n for each in self.estimates.values())} seeds.{shaded}")
         return figure
 
 
@@ -179,7 +162,17 @@ class LearningCurves:
             columnspacing=1.8,
             borderaxespad=0.2,
         )
+        _note(figure, _wrap(self._caption(shows_runs), width))
         return figure
+
+    def _caption(self, shows_runs: bool) -> str:
+        counts = [len(group.counted) for task in self.tasks for group in task.groups]
+        unfinished = not all(run.finished for task in self.tasks for run in task.runs)
+        band = "95% CI of the mean" + f" from {CI_SEEDS} seeds on, else the range" * (min(counts) < CI_SEEDS)
+        return (
+            f"Training episodes, trailing window of {WINDOW_SHARE:.0%}. Thick: mean over n = {_range(counts)} seeds. "
+            f"{'Thin: single seeds. ' * shows_runs}Band: {band}.{' Dotted: unfinished runs.' * unfinished}"
+        )
 
 
 Drawing = Chart | Intervals | LearningCurves
@@ -234,6 +227,15 @@ def _draw_task(axes: Axes, task: Task, numbers: dict[str, int], shows_runs: bool
     axes.set(xlim=(0, grid[-1]), xlabel="transitions")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def _note(figure: Figure, text: str) -> None:
+    figure.supxlabel(text, fontsize="small", color=LIGHT["muted"])
+
+
+def _range(counts: Iterable[int]) -> str:
+    least, *_, most = sorted([*counts] * 2)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _draw_level(axes: Axes, name: str, value: float) -> None:

@@ -4,6 +4,7 @@ Means and differences of means use Student's and Welch's t intervals, statistics
 bootstrap. Scores are arrays (runs, games).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ Verdict = Literal["better", "worse", "no difference", "undecided"]
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
 MARGIN_SHARE = 0.05
-"""Of (optimum - random play): smaller differences count as none."""
+"""Differences below this share of (optimum - random play) count as none."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class Estimate:
     low: float
     high: float
     n: int
+
+    @property
+    def interval(self) -> list[float] | None:
+        """Both ends of the CI, or None for a single unit."""
+        return None if math.isnan(self.low) else [self.low, self.high]
+
+    def __neg__(self) -> "Estimate":
+        return Estimate(-self.value, -self.high, -self.low, self.n)
 
 
 def mean(values: FloatArray) -> Estimate:
@@ -87,14 +96,13 @@ def bootstrap(
     return Estimate(value, float(low), float(high), n)
 
 
-def verdict(estimate: Estimate, margin: float, *, higher_is_better: bool = True) -> Verdict:
-    """Judge a difference: "no difference" if its CI lies within the margin, "undecided" if it includes 0 otherwise."""
-    low, high = (estimate.low, estimate.high) if higher_is_better else (-estimate.high, -estimate.low)
-    if -margin < low and high < margin:
+def verdict(gain: Estimate, margin: float) -> Verdict:
+    """Judge a difference: "no difference" if its CI lies within the margin, else "undecided" if it includes 0."""
+    if -margin < gain.low and gain.high < margin:
         return "no difference"
-    if low > 0:
+    if gain.low > 0:
         return "better"
-    return "worse" if high < 0 else "undecided"
+    return "worse" if gain.high < 0 else "undecided"
 
 
 def resample(
@@ -126,8 +134,7 @@ def papers_uncertainty(
 
 def interquartile_mean(scores: FloatArray) -> float:
     """Return the mean of the middle half of all values, over runs and games."""
-    cut = int(0.25 * scores.size)
-    return float(np.sort(scores, axis=None)[cut : scores.size - cut].mean())
+    return float(stats.trim_mean(scores, 0.25, axis=None))
 
 
 def median_score(scores: FloatArray) -> float:
