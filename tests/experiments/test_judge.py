@@ -26,7 +26,6 @@ from eva.experiments.framework.judge import agreement, judge
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, mean_return
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
-from eva.experiments.timing import choice_speeds
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
@@ -86,7 +85,7 @@ def test_verdicts_follow_from_the_interval(ends: list[float], margin: float) -> 
     )
     assert verdict(estimate, margin) == expected
     mirrored = {"better": "worse", "worse": "better"}.get(expected, expected)
-    assert verdict(estimate, margin, higher_is_better=False) == mirrored
+    assert verdict(-estimate, margin) == mirrored
 
 
 def test_a_single_unit_is_undecided() -> None:
@@ -266,21 +265,19 @@ def test_scaling_claims_follow_from_the_times(
     assert growth == pytest.approx((projected[-1] + update + 1) / (projected[0] + update + 1), rel=0.01)
 
 
-def test_memory_choices_are_judged_by_return_and_speed(tmp_path: Path) -> None:
+def test_memory_choices_are_judged_by_return(tmp_path: Path) -> None:
     each = experiment("memory-choices")
-    times = {arm.label: [100.0, 101.0] for arm in each.arms()} | {"values recomputed": [200.0, 201.0]}
 
     def world(job: Job) -> Learned:
         arm = job.directory.parts[1].removeprefix("weight-0.4-double-")
         late = {"memory-5000": 2.0, "k-20": 1.5}.get(arm, 1.0)
         return Learned(1.8 + spread(job), late * 30_000 / job.config.steps)
 
-    evidence = evidence_of(tmp_path, each, world, measured={"microseconds": times})
+    evidence = evidence_of(tmp_path, each, world)
     judgements = {judgement.claim.text: judgement for judgement in judge(each, evidence)}
-    assert judgements["A smaller memory is worse: 5,000."].agrees == "yes"
-    assert judgements["More neighbours are worse: 20 against 1."].agrees == "yes"
-    assert judgements["The default is no worse than: k = 1."].verdict == "no difference"
-    assert judgements["Recomputing values is slower."].agrees == "yes"
+    assert judgements["A memory of 5,000 is worse than 50,000."].agrees == "yes"
+    assert judgements["20 neighbours are worse than 1."].agrees == "yes"
+    assert judgements["The default is no worse than k = 1."].verdict == "no difference"
 
 
 def test_every_choice_is_one_change() -> None:
@@ -290,12 +287,6 @@ def test_every_choice_is_one_change() -> None:
         changed = {name for name, value in flatten(configs[choice.label]) if value != reference[name]} - {"steps"}
         assert len(changed - {"eva.value_buffer_capacity"}) == 1, choice.label
         assert ("eva.value_buffer_capacity" in changed) == (choice.label == "M = 50")
-
-
-def test_speeds_are_measured_per_transition() -> None:
-    times = choice_speeds.measure(is_quick=True)["microseconds"]
-    assert set(times) == {arm.label for arm in experiment("memory-choices").arms()}
-    assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in times.values())
 
 
 @pytest.mark.parametrize(("dqn", "eva", "expected"), [(-15.0, 5.0, ["yes", "yes"]), (-21.0, 5.0, ["no", "yes"])])

@@ -22,9 +22,9 @@ class ExperimentOptions:
     """Folder of an experiment's results. A run whose results are there is not run again."""
     games: str | None = None
     """Games of atari-55, separated by commas, or a set (tuning-5); by default all 55."""
-    frames: int | None = None
+    frames: Count | None = None
     """Frames of each run of atari-55; by default 200 million."""
-    seeds: int | None = None
+    seeds: Count | None = None
     """Runs of atari-55 for each game and agent; by default 3 (paper: 3)."""
 
 

@@ -1,7 +1,16 @@
 """EVA beside other learners: Double DQN, Double DQN with prioritised replay, and Stable-Baselines3's DQN (P115)."""
 
-from eva.experiments.framework import common
-from eva.experiments.framework.common import DOUBLE_DQN, DQN, LEARNERS, NO_CHANGES, PAPER_WEIGHT, PRIORITISED, Changes
+from eva.experiments.framework.arms import (
+    DOUBLE_DQN,
+    DQN,
+    LEARNERS,
+    NO_CHANGES,
+    PAPER_WEIGHT,
+    PRIORITISED,
+    WEIGHT,
+    Changes,
+    arm,
+)
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment
 from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, gain
 from eva.experiments.paper.maze import ONE_COIN, TWO_COINS, maze_arm
@@ -30,8 +39,15 @@ STRONGER_LEARNERS = Experiment(
     claims=(
         Claim(FIG, "EVA boosts Double DQN.", MEAN_RETURN, DOUBLE_EVA, DOUBLE_DQN, "better", primary=True),
         Claim(FIG, "EVA boosts Double DQN with prioritised replay.", MEAN_RETURN, BOTH_EVA, PRIORITISED, "better"),
-        Claim(OURS, "EVA adds as much to it as to DQN.", GAIN, BOTH_EVA, DQN_EVA, "no worse"),
-        Claim(OURS, "EVA does more for DQN than both do.", MEAN_RETURN, DQN_EVA, PRIORITISED, "better"),
+        Claim(OURS, "EVA adds as much to prioritised Double DQN as to DQN.", GAIN, BOTH_EVA, DQN_EVA, "no worse"),
+        Claim(
+            OURS,
+            "EVA adds more to DQN than those two do.",
+            MEAN_RETURN,
+            DQN_EVA,
+            PRIORITISED,
+            "better",
+        ),
     ),
     notes=("Prioritised replay uses the same learning rate; Schaul et al. lower it to a quarter (P76).",),
 )
@@ -43,9 +59,9 @@ TRAINER = "eva.integrations.sb3_runs"
 
 def _sb3_arm(label: str, weight: float) -> Arm:
     """Return an arm with the hyper-parameters of the preset, but the error that SB3 fixes."""
-    changes = {common.WEIGHT: weight, "name": "sb3-maze-1-coin", "learner.error": "huber"}
+    changes = {WEIGHT: weight, "name": "sb3-maze-1-coin", "learner.error": "huber"}
     folder = f"sb3-maze-1-coin/weight-{weight:g}"
-    return common.arm(ONE_COIN, label, folder, preset("maze-1-coin"), changes, trainer=TRAINER)
+    return arm(ONE_COIN, label, folder, preset("maze-1-coin"), changes, trainer=TRAINER)
 
 
 SB3_MAZE = Experiment(
@@ -55,7 +71,7 @@ SB3_MAZE = Experiment(
     arms=lambda: (_sb3_arm(SB3_DQN, 0.0), _sb3_arm(EVADQN, PAPER_WEIGHT)),
     claims=(
         Claim(OURS, "EVADQN learns faster than SB3's DQN.", MEAN_RETURN, EVADQN, SB3_DQN, "better", primary=True),
-        Claim(OURS, "EVADQN ends no lower than SB3's DQN.", FINAL_RETURN, EVADQN, SB3_DQN, "no worse"),
+        Claim(OURS, "EVADQN's final return is no worse than SB3's DQN's.", FINAL_RETURN, EVADQN, SB3_DQN, "no worse"),
     ),
     notes=(
         "Both use the hyper-parameters of the preset `maze-1-coin`, tuned with our learner. SB3 fixes Huber's error, "

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import eva
-from eva.experiments.framework.common import DQN, PAPER_WEIGHT, WEIGHT, arm, label
+from eva.experiments.framework.arms import DQN, PAPER_WEIGHT, WEIGHT, arm, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import LATE_EPISODES
@@ -39,13 +39,10 @@ def figures(evidence: Evidence) -> Figures:
     task, lines = evidence.tasks[TASK], []
     for group in task.groups:
         mean, _, _ = group.band(task.grid)
-        known = ~np.isnan(mean)
-        frames = task.grid[known] * int(group.runs[0].config["atari"]["frame_skip"]) / MILLION
-        lines.append(Line(group.label, frames.tolist(), mean[known].tolist()))
-    published = {i + 0.5: each for i, each in dopamine().items() if i <= LAST_SHOWN}
-    mean, deviation = np.array(list(published.values())).T
-    ends = (mean.tolist(), (mean - deviation).tolist(), (mean + deviation).tolist())
-    lines.append(Line(f"Dopamine's {DOPAMINE}", list(published), *ends))
+        lines.append(Line(group.label, task.grid * int(group.runs[0].config["atari"]["frame_skip"]) / MILLION, mean))
+    published = [(i + 0.5, *each) for i, each in dopamine().items() if i <= LAST_SHOWN]
+    frames, mean, deviation = np.array(published).T
+    lines.append(Line(f"Dopamine's {DOPAMINE}", frames, mean, mean - deviation, mean + deviation))
     return {"curves": Chart("million frames", "episode return", lines, level=("random play", RANDOM), markers=False)}
 
 

@@ -10,12 +10,27 @@ from eva.errors import UserError
 from eva.experiments.framework.definition import Arm, Experiment, jobs_of
 from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.page import contents
-from eva.experiments.framework.quick import quick
-from eva.files import refusing_kindly, write_whole
+from eva.files import as_user_errors, write_whole
+from eva.runs.record.formatting import aligned
 from eva.runs.record.provenance import provenance
 from eva.runs.record.status import read_status
 from eva.runs.sweep.executor import LocalExecutor
 from eva.runs.sweep.jobs import Job, Outcome
+from eva.schema import changed
+
+QUICK_STEPS, MOST_QUICK_JOBS = 400, 8
+QUICK_CHANGES = {
+    "steps": QUICK_STEPS,
+    "maze.max_episode_steps": 20,
+    "atari.max_episode_frames": 80,
+    "replay.replay_capacity": 200,
+    "learner.learning_starts_transitions": 100,
+    "exploration.epsilon_decay_transitions": 200,
+    "eva.trajectory_length": 10,
+    "eva.value_buffer_capacity": 100,
+    "evaluation.num_episodes": 3,
+    "run.metrics_period_transitions": 100,
+}
 
 
 @dataclass(frozen=True)
@@ -60,23 +75,21 @@ def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
 def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
     """Train what is not finished, keep each run as soon as it ends, and write the page; returns a line per claim."""
     arms, records = places.arms(experiment), places.records(experiment)
-    left = {}
-    for job in jobs_of(arms):
+    jobs = {places.runs_here / job.directory: job for job in jobs_of(arms)}
+    for job in jobs.values():
         done = places.find(job, records)
-        if done is None:
-            left[places.runs_here / job.directory] = job
-        else:
+        if done is not None:
             records.keep(job, done)
 
     def keep(outcome: Outcome) -> None:
         if outcome.state == "finished":
-            records.keep(left[outcome.job.directory], outcome.job.directory)
+            records.keep(jobs[outcome.job.directory], outcome.job.directory)
 
-    placed = [places.placed(job, experiment) for job in left.values()]
-    outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
+    left = jobs_to_make(experiment, places)
+    outcomes = LocalExecutor(num_processes, experiment.name).execute(left, keep)
     failed = [each.sentence for each in outcomes if each.state == "failed"]
     if failed:
-        runs = f"{len(failed)} of {len(placed)} runs failed"
+        runs = f"{len(failed)} of {len(left)} runs failed"
         raise UserError(f"{runs} ({'; '.join(failed)}): run the same command to retry them.")
     return write_page(experiment, arms, records, places.quick)
 
@@ -85,7 +98,7 @@ def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is
     """Judge the kept runs and write page, summary and figures; returns a line for each claim."""
     folder = records.folder.parent
     if experiment.timing is not None and not (folder / MEASURED).exists():
-        with refusing_kindly(folder):
+        with as_user_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         origin = provenance(experiment.command, threads=1, device="cpu")
         measured = importlib.import_module(experiment.timing).measure(is_quick)
@@ -106,5 +119,21 @@ def list_runs(experiment: Experiment, places: Places) -> str:
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
     if not lines:
         return f"{experiment.name} has no runs: it is a measurement of this machine"
-    widths = [max(len(line[column]) for line in lines) for column in range(2)]
-    return "\n".join(f"{run:{widths[0]}}  {steps:>{widths[1]}}  {state}" for run, steps, state in lines)
+    return aligned(("run", "transitions", "state"), lines)
+
+
+def quick(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the same arms with few seeds and runs of seconds, to check that they run; nothing is learned."""
+    num_seeds = max(1, MOST_QUICK_JOBS // max(1, len({arm.jobs for arm in arms})))
+    return tuple(replace(arm, jobs=tuple(map(_shortened, arm.jobs[:num_seeds]))) for arm in arms)
+
+
+def _shortened(job: Job) -> Job:
+    durations = {
+        "eva.anneal_start_transitions": job.config.eva.anneal_start_transitions,
+        "eva.anneal_transitions": job.config.eva.anneal_transitions,
+        "evaluation.period_transitions": job.config.evaluation.period_transitions,
+    }
+    share = QUICK_STEPS / job.config.steps
+    shorter = {name: round(share * value) for name, value in durations.items() if value is not None}
+    return replace(job, config=changed(job.config, {**QUICK_CHANGES, **shorter}))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eva.errors import UserError
-from eva.files import read_either, refusing_kindly, write_packed, write_whole
+from eva.files import as_user_errors, read_either, write_packed, write_whole
 from eva.report.curves import Group, Task, levels
 from eva.report.reading import read_parsed, read_run
 from eva.report.statistics import FloatArray
@@ -48,13 +48,13 @@ class Records:
         target = self.folder / job.directory
         if directory == target:
             return
-        with refusing_kindly(target):
+        with as_user_errors(target):
             target.mkdir(parents=True, exist_ok=True)
         contents = {}
         for name in (*_COMPRESSED, *_COPIED):  # the status comes last: it marks the record as finished
             if name == EVALUATIONS and job.config.evaluation.period_transitions is None:
                 continue
-            with refusing_kindly(directory / name, ("read", "restore it, or delete its folder and run it again")):
+            with as_user_errors(directory / name, ("read", "restore it, or delete its folder and run it again")):
                 contents[name] = read_either(directory / name)
         for name, content in contents.items():
             (write_packed if name in _COMPRESSED else write_whole)(target / name, content)

@@ -29,9 +29,9 @@ def judge(experiment: Experiment, evidence: Evidence) -> list[Judgement]:
         measure, task = claim.measure, claim.task or next(iter(evidence.arms))[0]
         difference = measure.difference(evidence, task, claim.arm, claim.compared_with)
         margin = evidence.tasks[task].margin if claim.margin is None else claim.margin
-        found = verdict(difference, margin, higher_is_better=measure.higher_is_better)
-        low = difference.low if measure.higher_is_better else -difference.high
-        agrees = agreement(claim.expected, found, low > -margin)
+        gain = difference if measure.higher_is_better else -difference
+        found = verdict(gain, margin)
+        agrees = agreement(claim.expected, found, gain.low > -margin)
         judgements.append(Judgement(claim, task, difference, margin, found, agrees))
     return judgements
 

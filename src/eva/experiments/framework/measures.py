@@ -1,13 +1,13 @@
 """What arms are compared by."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
 from eva.experiments.framework.evidence import Evidence
 from eva.report.curves import GRID_POINTS, WINDOW_SHARE, curve, final_return, late_returns
-from eva.report.statistics import Estimate, FloatArray, bootstrap, difference, first_reached, mean
+from eva.report.statistics import Draw, Estimate, FloatArray, bootstrap, by_run, difference, first_reached, mean
 
 BASELINE = "DQN"
 Values = Callable[[Evidence, str, str], FloatArray]
@@ -35,42 +35,59 @@ class Measure:
         return difference(self.values(evidence, task, label), theirs, paired=self.paired)
 
 
-@dataclass(frozen=True)
-class DataShare(Measure):
-    """Transitions until the mean learning curve reaches the baseline's final return less a margin, with bootstrap CIs.
+Number = Callable[[Mapping[str, FloatArray], str], float]
+"""From the values of several arms and the label of one to its number."""
 
-    In units of the baseline's training length; infinite if it is never reached. Points count once their
-    averaging window lies after the decay of epsilon: before, random play may be as good as what is learned.
+
+@dataclass(frozen=True)
+class ArmMeasure(Measure):
+    """One number for all runs of an arm, with a bootstrap CI; it may depend on the baseline's runs too.
+
+    `values`, (seeds, ...), are what is resampled. `number` prepares what does not change between resamples.
     """
 
-    higher_is_better: bool = False
+    _: KW_ONLY
+    number: Callable[[Evidence, str], Number]
+    draw: Draw = by_run
 
     def estimate(self, evidence: Evidence, task: str, label: str) -> Estimate:
-        """Return the share of the baseline's transitions that the arm needs."""
+        """Return the arm's number."""
         return self.difference(evidence, task, label, 0.0)
 
     def difference(self, evidence: Evidence, task: str, label: str, other: str | float) -> Estimate:
-        """Return how much more the arm needs than another arm, or than a share."""
-        whole = evidence.tasks[task]
+        """Return how much the arm is above another arm or a level."""
         labels = list(dict.fromkeys(each for each in (label, other, BASELINE) if isinstance(each, str)))
-        runs = {each: evidence.group(task, each).runs for each in labels}
-        length = runs[BASELINE][0].planned
-        explorations = [arm[0].config.get("exploration", {}) for arm in runs.values()]
-        begin = WINDOW_SHARE * length + max(each.get("epsilon_decay_transitions", 0) for each in explorations)
-        grid = whole.grid[whole.grid >= min(begin, whole.grid[-1])]
+        number = self.number(evidence, task)
 
-        def needed(*rows: FloatArray) -> float:
-            """Rows (seeds, G + 1) hold each seed's curve and final return."""
-            means = {each: arm.mean(axis=0) for each, arm in zip(labels, rows, strict=True)}
-            target = means[BASELINE][-1] - whole.margin
-            mine, theirs = (
-                first_reached(means[each][:-1], target, grid) / length if isinstance(each, str) else each
-                for each in (label, other)
-            )
+        def gain(*drawn: FloatArray) -> float:
+            arms = dict(zip(labels, drawn, strict=True))
+            mine, theirs = (number(arms, each) if isinstance(each, str) else each for each in (label, other))
             return mine - theirs if np.isfinite(mine) or np.isfinite(theirs) else 0.0
 
-        rows = (np.array([[*curve(run, grid), final_return(run)] for run in runs[each]]) for each in labels)
-        return bootstrap(needed, *rows)
+        return bootstrap(gain, *(self.values(evidence, task, each) for each in labels), draw=self.draw)
+
+
+def _curves_and_finals(evidence: Evidence, task: str, label: str) -> FloatArray:
+    """Return each seed's learning curve and final return, (seeds, G + 2).
+
+    The curve is NaN until its averaging window lies after the decay of epsilon: before, random play may be as good
+    as what is learned.
+    """
+    runs, grid = evidence.group(task, label).runs, evidence.tasks[task].grid
+    decay = runs[0].config.get("exploration", {}).get("epsilon_decay_transitions", 0)
+    counts = grid >= min(decay + WINDOW_SHARE * evidence.group(task, BASELINE).runs[0].planned, grid[-1])
+    return np.array([[*np.where(counts, curve(run, grid), np.nan), final_return(run)] for run in runs])
+
+
+def _share_needed(evidence: Evidence, task: str) -> Number:
+    """Return when the mean curve first reaches the baseline's final return less the margin, as a share of its run."""
+    whole, length = evidence.tasks[task], evidence.group(task, BASELINE).runs[0].planned
+
+    def share(arms: Mapping[str, FloatArray], label: str) -> float:
+        target = float(arms[BASELINE][:, -1].mean()) - whole.margin
+        return first_reached(arms[label][:, :-1].mean(axis=0), target, whole.grid) / length
+
+    return share
 
 
 def mean_return(until: int | None = None) -> Measure:
@@ -79,6 +96,8 @@ def mean_return(until: int | None = None) -> Measure:
     def values(evidence: Evidence, task: str, label: str) -> FloatArray:
         grid, runs = evidence.tasks[task].grid, evidence.group(task, label).runs
         if until is not None:  # as if the run had ended there: no schedule depends on its length
+            if min(run.planned for run in runs) < until:
+                return np.full(len(runs), np.nan)
             grid = np.linspace(0.0, until, GRID_POINTS + 1)
             runs = tuple(replace(run, planned=until, transitions=min(until, run.transitions)) for run in runs)
         curves = np.array([curve(run, grid) for run in runs])
@@ -90,14 +109,14 @@ def mean_return(until: int | None = None) -> Measure:
     return Measure("mean return over training" if until is None else f"mean return, first {until:,}", values)
 
 
-def single_episodes(name: str = "return of single episodes", periods_before_end: int = 0) -> Measure:
-    """Return the mean return of the single episodes that each network played in an evaluation."""
+def single_episodes(name: str, *periods_before_end: int, unit: str = "networks", paired: bool = True) -> Measure:
+    """Return the mean return of the single episodes that each network played in one evaluation or several."""
 
     def values(evidence: Evidence, task: str, label: str) -> FloatArray:
-        means: FloatArray = evidence.evaluation(task, label, periods_before_end).mean(axis=0)
+        means: FloatArray = np.mean([evidence.evaluation(task, label, i) for i in periods_before_end], axis=(0, 1))
         return means
 
-    return Measure(name, values, "networks", paired=True)
+    return Measure(name, values, unit, paired)
 
 
 def gain(name: str, over: Mapping[str, str]) -> Measure:
@@ -110,7 +129,9 @@ FINAL_RETURN = Measure(
     "final return", lambda e, task, label: np.array([final_return(run) for run in e.group(task, label).runs])
 )
 MEAN_RETURN = mean_return()
-DATA_SHARE = DataShare("share of DQN's transitions", FINAL_RETURN.values)
+DATA_SHARE = ArmMeasure(
+    "transitions needed, of DQN's", _curves_and_finals, higher_is_better=False, number=_share_needed
+)
 LATE_EPISODES = Measure(
     "return of late episodes", lambda e, task, label: late_returns(e.group(task, label).runs[0]), "episodes"
 )

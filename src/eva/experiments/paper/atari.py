@@ -4,22 +4,21 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from eva.errors import UserError
-from eva.experiments.framework import common
-from eva.experiments.framework.common import DOUBLE_DQN, DQN, LEARNERS, PRIORITISED, WEIGHT, Changes
+from eva.experiments.framework.arms import DOUBLE_DQN, DQN, LEARNERS, PAPER_WEIGHT, PRIORITISED, WEIGHT, Changes, arm
 from eva.experiments.framework.definition import Arm, Claim, Expected, Experiment, Figures, curves
 from eva.experiments.framework.evidence import Evidence
-from eva.experiments.framework.measures import Measure, Values
+from eva.experiments.framework.measures import ArmMeasure, Measure, Number
 from eva.games import GAME_SETS, game_name, human_normalised_score
 from eva.presets import for_game, preset
 from eva.report import statistics
 from eva.report.curves import WINDOW_SHARE, curve
-from eva.report.plots import Chart, Line
-from eva.report.statistics import Estimate, FloatArray
+from eva.report.plots import Chart, Drawing, Line
+from eva.report.statistics import FloatArray
 
 EVA = "EVA"
 NAME = "atari-55"
@@ -27,7 +26,7 @@ GAMES = GAME_SETS["paper-55"]
 FRAMES = 200_000_000
 NUM_SEEDS = 3
 SMALL_FRAMES = 40_000_000  # shorter runs use the preset atari-small, in which EVA applies earlier (P92)
-AGENTS: Mapping[str, Changes] = {DQN: {}, EVA: {WEIGHT: common.PAPER_WEIGHT}, **LEARNERS}
+AGENTS: Mapping[str, Changes] = {DQN: {}, EVA: {WEIGHT: PAPER_WEIGHT}, **LEARNERS}
 STATISTICS = {
     "median": statistics.median_score,
     "interquartile mean": statistics.interquartile_mean,
@@ -46,14 +45,12 @@ def arms(games: Sequence[str], frames: int, num_seeds: int) -> tuple[Arm, ...]:
     for game, (label, changes) in itertools.product(games, AGENTS.items()):
         config = for_game(base, game)
         folder = f"{config.name}/{label.lower().replace(', ', '-').replace(' ', '-')}/frames-{frames}"
-        found.append(common.arm(game, label, folder, config, {**shared, **changes}, seeds=range(num_seeds)))
+        found.append(arm(game, label, folder, config, {**shared, **changes}, seeds=range(num_seeds)))
     return tuple(found)
 
 
 def cut_down(games: str | None, frames: int | None, num_seeds: int | None) -> Experiment:
     """Return the experiment, or part of it: games by names separated by commas or by the name of a set."""
-    if (frames is not None and frames < 4) or (num_seeds is not None and num_seeds < 1):
-        raise UserError("give --frames of at least 4 and --seeds of at least 1.")
     chosen = GAMES
     if games is not None:
         chosen = GAME_SETS.get(games) or tuple(dict.fromkeys(game_name(word) for word in games.split(",")))
@@ -87,15 +84,15 @@ class Curves:
     num_frames: float
     by_label: dict[str, FloatArray]
 
-    def scores(self, label: str, when: str) -> FloatArray:
-        """Return a score for each run and game, (runs, games)."""
-        scores = self.by_label[label]
+    def scores(self, curves: FloatArray, when: str) -> FloatArray:
+        """Return a score for each run and game, (runs, games), from curves at these shares."""
         if when == END:
-            return scores[..., -1]
-        part = scores[..., self.shares <= (EARLY_SHARE if when == EARLY else 1.0)]
+            return curves[..., -1]
+        part = curves[..., self.shares <= (EARLY_SHARE if when == EARLY else 1.0)]
         return part.mean(axis=-1) if part.size else np.full(part.shape[:-1], np.nan)
 
 
+@lru_cache(maxsize=1)
 def curves_of(evidence: Evidence) -> Curves:
     """Return the curves of all arms over all games."""
     first_game, first_task = next(iter(evidence.tasks.items()))
@@ -116,53 +113,49 @@ def curves_of(evidence: Evidence) -> Curves:
     return Curves(shares[known], num_frames, {label: each[..., known] for label, each in by_label.items()})
 
 
-@dataclass(frozen=True)
-class OverGames(Measure):
-    """A number over all games, with a bootstrap CI stratified by game."""
-
-    values: Values = lambda *_: np.empty(0)  # there are none for single runs
-    number: Callable[[Curves, str], float] = lambda *_: np.nan
-    over_tasks: bool = True
-
-    def estimate(self, evidence: Evidence, task: str, label: str) -> Estimate:
-        """Return the number of one arm."""
-        return self.difference(evidence, task, label, 0.0)
-
-    def difference(self, evidence: Evidence, task: str, label: str, other: str | float) -> Estimate:
-        """Return the difference of two arms' numbers, or of one arm's and a level."""
-        whole = curves_of(evidence)
-        labels = list(dict.fromkeys(each for each in (label, other, DQN) if isinstance(each, str)))
-
-        def gain(*drawn: FloatArray) -> float:
-            these = replace(whole, by_label=dict(zip(labels, drawn, strict=True)))
-            return self.number(these, label) - (self.number(these, other) if isinstance(other, str) else other)
-
-        scores = (whole.by_label[each] for each in labels)
-        return statistics.bootstrap(gain, *scores, draw=statistics.by_run_and_game)
+def _over_games(name: str, number: Callable[[Evidence, str], Number], higher_is_better: bool = True) -> ArmMeasure:
+    """Return a measure over all games, whose bootstrap is stratified by game."""
+    return ArmMeasure(
+        name,
+        lambda evidence, _, label: curves_of(evidence).by_label[label],
+        higher_is_better=higher_is_better,
+        over_tasks=True,
+        number=number,
+        draw=statistics.by_run_and_game,
+    )
 
 
-def score(statistic: str, when: str) -> OverGames:
+def score(statistic: str, when: str) -> ArmMeasure:
     """Return a statistic of the human-normalised scores: 0 is random play, 100 a human."""
     over_games = STATISTICS[statistic]
-    return OverGames(f"{statistic} score {when}", number=lambda curves, label: over_games(curves.scores(label, when)))
+
+    def number(evidence: Evidence, _: str) -> Number:
+        found = curves_of(evidence)
+        return lambda arms, label: over_games(found.scores(arms[label], when))
+
+    return _over_games(f"{statistic} score {when}", number)
 
 
-def needed(statistic: str) -> OverGames:
+def needed(statistic: str) -> ArmMeasure:
     """Return the share of the frames after which the curve over games reaches DQN's end."""
     over_games = STATISTICS[statistic]
 
-    def share(curves: Curves, label: str) -> float:
-        means = np.array([over_games(curves.by_label[label][..., i]) for i in range(len(curves.shares))])
-        return statistics.first_reached(means, over_games(curves.scores(DQN, END)), curves.shares)
+    def number(evidence: Evidence, _: str) -> Number:
+        found = curves_of(evidence)
 
-    return OverGames(f"share of frames to {DQN}'s end ({statistic})", higher_is_better=False, number=share)
+        def share(arms: Mapping[str, FloatArray], label: str) -> float:
+            means = np.array([over_games(arms[label][..., i]) for i in range(len(found.shares))])
+            return statistics.first_reached(means, over_games(found.scores(arms[DQN], END)), found.shares)
+
+        return share
+
+    return _over_games(f"share of frames to {DQN}'s end ({statistic})", number, higher_is_better=False)
 
 
 def figures(evidence: Evidence) -> Figures:
     """Draw median and mean over training (Fig. 3), performance profiles, and every game."""
-    found = curves_of(evidence)
-    frames = (found.shares * found.num_frames / 1e6).tolist()
-    charts = {}
+    found, thresholds, profiles = curves_of(evidence), np.linspace(0, 400, 81), []
+    charts: dict[str, Drawing] = {}
     for name, over_games in (
         ("median", lambda x: np.median(x.mean(axis=0), axis=0)),
         ("mean", lambda x: x.mean(axis=(0, 1))),
@@ -170,13 +163,14 @@ def figures(evidence: Evidence) -> Figures:
         lines = []
         for label, each in found.by_label.items():
             mean, deviation = statistics.papers_uncertainty(over_games, each, num_resamples=500)
-            lines.append(Line(label, frames, *(end.tolist() for end in (mean, mean - deviation, mean + deviation))))
+            frames = found.shares * found.num_frames / 1e6
+            lines.append(Line(label, frames, mean, mean - deviation, mean + deviation))
         charts[name] = Chart("millions of frames", f"{name} human-normalised score", lines, markers=False)
-    thresholds = np.linspace(0, 400, 81)
-    profiles = {each: statistics.performance_profile(found.scores(each, END), thresholds) for each in found.by_label}
-    lines = [Line(label, thresholds.tolist(), profile.tolist()) for label, profile in profiles.items()]
-    charts["profiles"] = Chart("human-normalised score", "share of runs above it", lines, markers=False)
-    return {**charts, "games": curves(evidence)["curves"]}
+    for label, each in found.by_label.items():
+        profile = statistics.performance_profile(found.scores(each, END), thresholds)
+        profiles.append(Line(label, thresholds, profile))
+    charts["profiles"] = Chart("human-normalised score", "share of runs above it", profiles, markers=False)
+    return {**charts, **curves(evidence)}
 
 
 def _claim(

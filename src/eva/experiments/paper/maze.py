@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, evaluations, label
+from eva.experiments.framework.arms import DQN, NO_CHANGES, PAPER_WEIGHT, WEIGHT, Changes, arm, evaluations, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, single_episodes
@@ -39,7 +39,7 @@ MAZE_ONE_COIN = Experiment(
     arms=lambda: weight_arms(ONE_COIN, 0.0, 0.2, 0.4, 0.6, 0.8) + weight_arms(OPEN_ROOM, 0.0, PAPER_WEIGHT),
     claims=(
         Claim(CENTRE, "EVA learns faster than DQN.", MEAN_RETURN, EVA, DQN, "better", primary=True),
-        Claim(CENTRE, "EVA needs less data than DQN to reach DQN's end.", DATA_SHARE, EVA, DQN, "better", 0),
+        Claim(CENTRE, "EVA needs less data than DQN to reach DQN's final return.", DATA_SHARE, EVA, DQN, "better", 0),
         Claim(
             CENTRE, "EVA needs at most 60% of DQN's data (slightly more than half).", DATA_SHARE, EVA, 0.6, "better", 0
         ),
@@ -55,7 +55,7 @@ MAZE_TWO_COINS = Experiment(
     arms=lambda: weight_arms(TWO_COINS, 0.0, 0.2, 0.4, 0.8),
     claims=(
         Claim(RIGHT, "EVA learns faster than DQN.", MEAN_RETURN, EVA, DQN, "better", primary=True),
-        Claim(RIGHT, "EVA needs less data than DQN to reach DQN's end.", DATA_SHARE, EVA, DQN, "better", 0),
+        Claim(RIGHT, "EVA needs less data than DQN to reach DQN's final return.", DATA_SHARE, EVA, DQN, "better", 0),
         Claim(RIGHT, "A weight of 0.4 is no worse than 0.8.", MEAN_RETURN, EVA, label(0.8), "no worse"),
     ),
     columns=COLUMNS,
@@ -64,7 +64,7 @@ MAZE_TWO_COINS = Experiment(
 # Single episodes: the same networks, trained without EVA, play with each weight.
 WEIGHTS = {weight: f"weight {weight:g}" for weight in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
 ALONE, PAPERS = WEIGHTS[0.0], WEIGHTS[PAPER_WEIGHT]
-RETURN = single_episodes()
+RETURN = single_episodes("return of single episodes", 0)
 
 
 def single_episode_arms() -> tuple[Arm, ...]:
@@ -109,7 +109,7 @@ ANNEAL_START, ANNEAL_LENGTH = 60_000, 20_000
 ANNEALING = {"eva.anneal_start_transitions": ANNEAL_START, "eva.anneal_transitions": ANNEAL_LENGTH}
 ANNEALED, KEPT = "annealed, network alone", f"kept at {PAPER_WEIGHT:g}"
 BEFORE = single_episodes("single episodes before annealing", (ANNEAL_STEPS - ANNEAL_START) // ANNEAL_LENGTH)
-AFTER = single_episodes("single episodes at the end")
+AFTER = single_episodes("single episodes at the end", 0)
 FINAL = replace(FINAL_RETURN, paired=True)  # runs of one seed are the same until annealing begins
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from eva.experiments.framework.common import WEIGHT, Changes, arm, evaluations
+from eva.experiments.framework.arms import WEIGHT, Changes, arm, evaluations
 from eva.experiments.framework.definition import Arm, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
-from eva.experiments.framework.measures import Measure
+from eva.experiments.framework.measures import single_episodes
 from eva.presets import preset
-from eva.report.plots import Intervals, Panel
+from eva.report.plots import Intervals
 
 # Settings are changes of this base, not of the presets: the presets follow the tuning.
 BASE: Changes = {
@@ -96,26 +94,23 @@ ROUNDS = (
 )
 
 
-def _greedy(name: str, num_last: int) -> Measure:
-    """Return the mean greedy return over the last evaluations, summed from the oldest on."""
-    last = range(num_last - 1, -1, -1)
-    return Measure(name, lambda e, task, label: np.mean([e.evaluation(task, label, i) for i in last], axis=(0, 1)))
-
-
 def figures(evidence: Evidence) -> Figures:
     """Draw the final greedy return of every setting, round by round."""
-    finals = {task: [FINAL.estimate(evidence, task, each) for each in evidence.labels(task)] for task in evidence.tasks}
-    return {task: Intervals(evidence.labels(task), [Panel(FINAL.name, finals[task])]) for task in finals}
+    return {
+        task: Intervals(FINAL.name, {each: FINAL.estimate(evidence, task, each) for each in evidence.labels(task)})
+        for task in evidence.tasks
+    }
 
 
-FINAL = _greedy("final greedy return", 2)
+FINAL = single_episodes("final greedy return", 1, 0, unit="seeds", paired=False)
+OVERALL = single_episodes("mean over all evaluations", 3, 2, 1, 0, unit="seeds", paired=False)
 EXPERIMENT = Experiment(
     name="maze-tuning",
     title="The learner's hyper-parameters, tuned at weight 0",
     question="Which hyper-parameters give DQN alone the highest final greedy return?",
     arms=lambda: tuple(arm for each in ROUNDS for arm in each.arms()),
     claims=(),
-    columns=(FINAL, _greedy("mean over all evaluations", 4)),
+    columns=(FINAL, OVERALL),
     figures=figures,
     notes=(
         f"Greedy return (epsilon 0): {NUM_EPISODES} episodes from fixed starts after 40, 60, 80 and 100% of training.",

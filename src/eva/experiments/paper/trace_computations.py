@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from eva.config import EVAConfig
-from eva.experiments.framework.common import DQN, NO_CHANGES, PAPER_WEIGHT, Changes
+from eva.experiments.framework.arms import DQN, NO_CHANGES, PAPER_WEIGHT, Changes
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures, curves
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import FINAL_RETURN, Measure

@@ -1,13 +1,13 @@
-"""What experiments share: how arms are named and made from changes of a configuration."""
+"""How arms are named and made from changes of a configuration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from eva.config import EVALUATION_EPSILON, Config
 from eva.experiments.framework.definition import Arm
 from eva.runs.sweep.jobs import Job
+from eva.schema import changed
 
 DQN, DOUBLE_DQN, PRIORITISED = "DQN", "Double DQN", "Double DQN, prioritised"
 PAPER_WEIGHT = 0.4
@@ -27,16 +27,6 @@ LEARNERS: Mapping[str, Changes] = {
 def label(weight: float) -> str:
     """Return the name of the arm with this weight."""
     return DQN if weight == 0 else f"EVA, weight {weight:g}"
-
-
-def changed(config: Config, changes: Changes) -> Config:
-    """Return a configuration with some fields changed."""
-    groups: dict[str, dict[str, Any]] = {"": {}}
-    for path, value in changes.items():
-        group, _, name = path.rpartition(".")
-        groups.setdefault(group, {})[name] = value
-    whole = groups.pop("")
-    return replace(config, **whole, **{name: replace(getattr(config, name), **new) for name, new in groups.items()})
 
 
 def evaluations(
