@@ -70,10 +70,7 @@ class Planner:
 
     @torch.no_grad()
     def plan(self, queries: Tensor) -> PlanningRound:
-        """Retrieve trajectories T_m for each query, (Q, D), and compute Q_NP along them.
-
-        A query is the embedding of a state to plan for.
-        """
+        """Retrieve T_m for each query, the embedding of a state to plan for, (Q, D), and compute Q_NP along them."""
         starts, _ = self.replay.search(queries, self.num_trajectories)
         trajectories = self.replay.trajectories(starts, self.trajectory_length)
         num, states = trajectories.slots.shape
