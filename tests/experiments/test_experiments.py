@@ -21,7 +21,7 @@ from eva.experiments.framework.command import Places, list_runs, quick, run_expe
 from eva.experiments.framework.definition import Arm, jobs_of
 from eva.experiments.framework.evidence import Records
 from eva.experiments.paper import atari
-from eva.experiments.paper.maze_tuning import ROUNDS
+from eva.experiments.paper.maze_tuning import TUNING
 from eva.presets import PRESETS, for_game, preset
 from eva.runs.record.directory import default_directory
 from eva.runs.sweep.jobs import Job, Outcome
@@ -169,7 +169,7 @@ def test_tuning_uses_weight_zero_and_separate_seeds() -> None:
     assert all(1_000 <= config.seed < 4_000 for config in tuning)
     assert {config.eva.nonparametric_weight for config in tuning} == {0.0}
     assert {config.exploration.epsilon_end for config in tuning} == {0.1}
-    assert all(len(each.seeds) >= 5 for each in ROUNDS if each.number > 1)
+    assert all(len(each["seeds"]) >= 5 for each in TUNING["rounds"] if "round-1" not in each["name"])
 
 
 def test_sb3_runs_use_the_preset() -> None:

@@ -1,97 +1,36 @@
-"""The maze's learner, tuned in rounds: DQN alone, weight 0, on seeds of its own (P16, docs/protocol.md)."""
+"""The maze's learner, tuned in the rounds of maze_tuning.toml on seeds of its own (P16, docs/protocol.md)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
 
-from eva.experiments.framework.arms import WEIGHT, Changes, arm, evaluations
+from eva.config import ExplorationConfig, LearnerConfig
+from eva.experiments.framework.arms import WEIGHT, arm, evaluations
 from eva.experiments.framework.definition import Arm, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import single_episodes
+from eva.files import parse_toml
 from eva.presets import preset
 from eva.report.plots import Intervals
 
-# Settings are changes of this base, not of the presets: the presets follow the tuning.
-BASE: Changes = {
-    WEIGHT: 0.0,
-    "learner.discount": 0.95,
-    "learner.batch_size": 48,
-    "learner.optimiser": "adam",
-    "learner.optimiser_epsilon": 1e-8,
-    "learner.learning_rate": 5e-4,
-    "learner.error": "huber",
-    "learner.target_period_updates": 500,
-    "learner.learning_starts_transitions": 1_000,
-    "learner.max_gradient_norm": None,
-    "learner.update_period_steps": 1,
-    "learner.updates_per_round": 1,
-    "exploration.epsilon_start": 1.0,
-    "exploration.epsilon_end": 0.1,
-    "exploration.epsilon_decay_transitions": 40_000,
-}
-ONE_CHANGE: Mapping[str, Changes] = {
-    "base": {},
-    "decay-20000": {"exploration.epsilon_decay_transitions": 20_000},
-    "decay-80000": {"exploration.epsilon_decay_transitions": 80_000},
-    "discount-0.9": {"learner.discount": 0.9},
-    "discount-0.98": {"learner.discount": 0.98},
-    "rate-2.5e-4": {"learner.learning_rate": 2.5e-4},
-    "rate-1e-3": {"learner.learning_rate": 1e-3},
-    "target-200": {"learner.target_period_updates": 200},
-    "target-1000": {"learner.target_period_updates": 1_000},
-    "squared": {"learner.error": "squared"},
-    "epsilon-3e-4": {"learner.optimiser_epsilon": 3e-4},
-    "clip-10": {"learner.max_gradient_norm": 10.0},
-    "batch-32": {"learner.batch_size": 32},
-    "updates-2": {"learner.updates_per_round": 2},
-}
-
-
-def _together(*settings: str) -> Changes:
-    return {path: value for each in settings for path, value in ONE_CHANGE[each].items()}
-
-
-# Combined for round 2: each field's best value in round 1, where it is at least 0.05 above the base.
-SETTINGS: Mapping[str, Changes] = {
-    **ONE_CHANGE,
-    "discount-0.9-target-200-updates-2": _together("discount-0.9", "target-200", "updates-2"),
-    "six-changes": _together("discount-0.9", "rate-1e-3", "target-200", "squared", "updates-2", "decay-80000"),
-}
+TUNING = parse_toml((files("eva.experiments.paper") / "maze_tuning.toml").read_text())
 EVALUATION_SEED = 1_000
 NUM_EPISODES = 50
 NUM_EVALUATIONS = 5  # during training; the final return is the mean of the last two
 
 
-@dataclass(frozen=True)
-class Round:
-    """Settings tried in one task."""
-
-    number: int
-    coins: str
-    settings: tuple[str, ...]
-    seeds: tuple[int, ...]
-    steps: int
-
-    def arms(self) -> list[Arm]:
-        """Return an arm for each setting."""
-        name, config = f"round-{self.number}-{self.coins}", preset(f"maze-{self.coins}")
-        evaluated = evaluations(self.steps // NUM_EVALUATIONS, NUM_EPISODES, 0.0, epsilon=0.0, seed=EVALUATION_SEED)
-        common = {**BASE, "steps": self.steps, **evaluated}
-        return [
-            arm(name, each, f"maze-tuning/{name}/{each}", config, {**common, **SETTINGS[each]}, seeds=self.seeds)
-            for each in self.settings
-        ]
-
-
-# Of round 1 with two coins. `clip-10` has the runs of `base`: no gradient was that long.
-BETTER_HALF = ("discount-0.9", "updates-2", "target-200", "base", "decay-80000", "rate-2.5e-4", "rate-1e-3")
-NEW_SEEDS = tuple(range(1_010, 1_015))
-ROUNDS = (
-    Round(1, "1-coin", tuple(ONE_CHANGE), (1_000, 1_001), 30_000),
-    Round(1, "2-coins", tuple(ONE_CHANGE), (1_000, 1_001), 60_000),
-    Round(1, "4-coins", BETTER_HALF, (1_000, 1_001), 100_000),
-    Round(2, "1-coin", ("updates-2", "target-200", "six-changes"), NEW_SEEDS, 60_000),
-    Round(2, "2-coins", ("discount-0.9", "updates-2", "discount-0.9-target-200-updates-2"), NEW_SEEDS, 100_000),
-)
+def arms() -> Iterator[Arm]:
+    """Yield an arm for each setting of each round."""
+    settings = dict(TUNING["settings"])
+    for label, parts in TUNING["combinations"].items():
+        settings[label] = {path: value for part in parts for path, value in settings[part].items()}
+    for each in TUNING["rounds"]:
+        name, steps = each["name"], each["steps"]
+        config = replace(preset(each["preset"]), learner=LearnerConfig(), exploration=ExplorationConfig(), steps=steps)
+        evaluated = evaluations(steps // NUM_EVALUATIONS, NUM_EPISODES, 0.0, epsilon=0.0, seed=EVALUATION_SEED)
+        for label in each.get("settings", TUNING["settings"]):
+            changes = {WEIGHT: 0.0, **evaluated, **TUNING["base"], **settings[label]}
+            yield arm(name, label, f"maze-tuning/{name}/{label}", config, changes, seeds=each["seeds"])
 
 
 def figures(evidence: Evidence) -> Figures:
@@ -108,7 +47,7 @@ EXPERIMENT = Experiment(
     name="maze-tuning",
     title="The learner's hyper-parameters, tuned at weight 0",
     question="Which hyper-parameters give DQN alone the highest final greedy return?",
-    arms=lambda: tuple(arm for each in ROUNDS for arm in each.arms()),
+    arms=lambda: tuple(arms()),
     claims=(),
     columns=(FINAL, OVERALL),
     figures=figures,
