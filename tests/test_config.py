@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import eva.config
 from eva.config import Config, EVAConfig, LearnerConfig, NetworkConfig
 from eva.errors import UserError
 from eva.presets import PRESETS, for_environment, preset
@@ -87,6 +88,13 @@ def test_identity_excludes_length_and_device() -> None:
     longer = replace(config, steps=2 * config.steps, run=replace(config.run, device="cpu"))
     assert longer.identity == config.identity
     assert replace(config, seed=1).identity != config.identity
+
+
+def test_identity_holds_a_field_unless_it_is_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "evaluation" not in Config().identity
+    excluded = [name for name in eva.config.NOT_IDENTITY if name != "evaluation.seed"]
+    monkeypatch.setattr(eva.config, "NOT_IDENTITY", excluded)
+    assert Config().identity["evaluation"] == {"seed": 0}
 
 
 def test_default_directory_hashes_all_settings_but_name_weight_and_seed() -> None:
