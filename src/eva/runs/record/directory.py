@@ -167,9 +167,9 @@ class RunDirectory:
         _save_arrays(self.path / "policy.safetensors", policy)
         _save_arrays(self.path / "memory.safetensors", memory)
 
-    def finish(self, step: int, largest_abs_q: float | None = None, excess: str | None = None) -> None:
-        """Mark the run as finished; `excess` is a message if |Q| has exceeded the range that rewards allow."""
-        more = {"largest_abs_q": largest_abs_q, "diverged": excess}
+    def finish(self, step: int, largest_abs_q: float | None = None, divergence_message: str | None = None) -> None:
+        """Mark the run as finished; `divergence_message` is None unless |Q| exceeded the range that rewards allow."""
+        more = {"largest_abs_q": largest_abs_q, "diverged": divergence_message}
         self._write_status("finished", step, **{name: value for name, value in more.items() if value is not None})
 
     def stop(self, step: int) -> None:
@@ -218,16 +218,19 @@ def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
-def default_directory(config: Config, base: Config) -> Path:
-    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH, of all settings, if they differ from the preset `base`."""
-    name = config.name if config.settings == base.settings else f"{config.name}-{config.settings_hash()}"
-    path = Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
-    if config.run.threads == 0:
-        return path
-    uncounted = default_directory(replace(config, run=replace(config.run, threads=0)), base)
-    kept = find_config(uncounted)
-    # The same run may have started there with threads = 0 (all cores).
-    return uncounted if kept is not None and kept.identity == config.identity else path
+def default_directory(config: Config, preset: Config) -> Path:
+    """Return runs/NAME[-HASH]/weight-W/seed-S; HASH, of all settings, if they differ from those of `preset`."""
+    path = _directory_name(config, preset)
+    # A run that was started with threads = 0 (all cores) has the directory of threads = 0, but its config.json holds
+    # the number of cores: with that number, the same run continues there.
+    path_of_all_cores = _directory_name(replace(config, run=replace(config.run, threads=0)), preset)
+    started = find_config(path_of_all_cores)
+    return path_of_all_cores if started is not None and started.identity == config.identity else path
+
+
+def _directory_name(config: Config, preset: Config) -> Path:
+    name = config.name if config.settings == preset.settings else f"{config.name}-{config.settings_hash()}"
+    return Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
 
 
 def with_threads(config: Config, path: Path) -> Config:
