@@ -19,7 +19,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def use_cli_thread_settings(module: str) -> None:
     """Restart this process with the thread settings of `eva` unless it has them; torch reads them on import."""
-    from eva.cli.main import WAITING
+    from eva.cli.main import THREAD_ENVIRONMENT
 
-    if any(os.environ.get(name) != value for name, value in WAITING.items()):
-        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **WAITING})
+    if any(os.environ.get(name) != value for name, value in THREAD_ENVIRONMENT.items()):
+        os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **THREAD_ENVIRONMENT})

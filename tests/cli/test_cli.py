@@ -13,7 +13,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import eva
-from eva.cli.main import COMMANDS, WAITING, main
+from eva.cli.main import COMMANDS, THREAD_ENVIRONMENT, main
 from eva.config import Config
 from eva.runs.record.columns import EPISODE_COLUMNS, METRICS
 from tests.helpers.commands import refused
@@ -65,7 +65,7 @@ def test_training_from_config_json_gives_the_same_bytes(capsys: pytest.CaptureFi
 
 
 def test_spin_count_is_set_unless_the_user_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, expected in ((None, WAITING["GOMP_SPINCOUNT"]), ("7", "7")):
+    for given, expected in ((None, THREAD_ENVIRONMENT["GOMP_SPINCOUNT"]), ("7", "7")):
         monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
         if given is not None:
             monkeypatch.setenv("GOMP_SPINCOUNT", given)

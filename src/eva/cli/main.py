@@ -33,9 +33,9 @@ commands:
 The options of a command: eva train --help
 """
 
-WAITING = {"GOMP_SPINCOUNT": "5000"}
-"""Environment variables that torch reads when it is imported; those that the user has set are kept. Idle threads of
-OpenMP spin for microseconds instead of milliseconds: spinning threads slow down the thread that shares their core."""
+THREAD_ENVIRONMENT = {"GOMP_SPINCOUNT": "5000"}
+"""Environment variables of OpenMP, which torch reads when it is imported; those that the user has set are kept. Idle
+threads spin for microseconds instead of milliseconds: spinning threads slow down the thread that shares their core."""
 
 USER_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.ELOOP)
 """errnos reported as user errors instead of tracebacks."""
@@ -43,7 +43,7 @@ USER_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUO
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    for name, value in WAITING.items():
+    for name, value in THREAD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if "" not in sys.path:
         sys.path.insert(0, "")  # find the user's modules in the working directory
