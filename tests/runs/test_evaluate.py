@@ -25,7 +25,7 @@ from eva.cli.main import main
 from eva.config import Config
 from eva.runs import evaluate as module
 from eva.runs.checkpoint.state import pack
-from eva.runs.evaluate import stage
+from eva.runs.evaluate import environment_and_exploration
 from eva.runs.loading import load_run
 from eva.runs.loop import train
 from eva.runs.record.columns import EVALUATIONS
@@ -74,7 +74,7 @@ class Watched:
         self.gathered = 0
         monkeypatch.setattr(module, "load_run", self._load)
         monkeypatch.setattr(module, "build_player", self._build)
-        monkeypatch.setattr(module, "stage", self._stage)
+        monkeypatch.setattr(module, "environment_and_exploration", self._environment_and_exploration)
         monkeypatch.setattr(module, "MAX_TOGETHER", 1)
 
     def _load(self, path: Path) -> tuple[Config, EVAAgent]:
@@ -85,8 +85,8 @@ class Watched:
         watch(agent.replay, "gather", lambda *_: setattr(self, "gathered", self.gathered + 1))
         return config, agent
 
-    def _stage(self, *args: Any) -> tuple[VectorEnvironment, EpsilonGreedy]:
-        environment, exploration = stage(*args)
+    def _environment_and_exploration(self, *args: Any) -> tuple[VectorEnvironment, EpsilonGreedy]:
+        environment, exploration = environment_and_exploration(*args)
         self.explorations.append(exploration)
         return environment, exploration
 

@@ -8,7 +8,7 @@ import numpy as np
 from eva.agent.agent import EVAAgent
 from eva.build import build_player
 from eva.config import Config
-from eva.runs.evaluate import stage
+from eva.runs.evaluate import environment_and_exploration
 from eva.types import EnvironmentSpec, Explanation, Floats, Observations
 
 NEIGHBOUR_FACTOR = 2
@@ -47,7 +47,7 @@ class Episode:
 
 def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
     """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""
-    environment, explore = stage(config, np.random.SeedSequence([seed, 0]), epsilon)
+    environment, explore = environment_and_exploration(config, np.random.SeedSequence([seed, 0]), epsilon)
     player = build_player(config, agent, weight, num_episodes=1)
     decisions: list[Decision] = []
     ended = False

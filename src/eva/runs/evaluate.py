@@ -49,7 +49,9 @@ def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[Evaluation
     index.load_search_state(search_state)
 
 
-def stage(config: Config, sequence: np.random.SeedSequence, epsilon: float) -> tuple[VectorEnvironment, EpsilonGreedy]:
+def environment_and_exploration(
+    config: Config, sequence: np.random.SeedSequence, epsilon: float
+) -> tuple[VectorEnvironment, EpsilonGreedy]:
     """Return the environment of a single episode and its exploration, both seeded by `sequence`."""
     environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
     one = replace(config.environment, num_environments=1)
@@ -85,20 +87,20 @@ def _play(
 ) -> tuple[list[Episode], float | None]:
     """Play one episode for each sequence, side by side; returns them, and the share of decisions that EVA changed."""
     player = build_player(config, agent, weight, len(sequences))
-    stages = [stage(config, sequence, epsilon) for sequence in sequences]
+    pairs = [environment_and_exploration(config, sequence, epsilon) for sequence in sequences]
     trackers = [EpisodeTracker(1) for _ in sequences]
     finished: dict[int, Episode] = {}
     with ExitStack() as stack:
-        for environment, _ in stages:
+        for environment, _ in pairs:
             stack.enter_context(closing(environment))
-        running = list(range(len(stages)))
-        observations = np.concatenate([environment.reset() for environment, _ in stages])
+        running = list(range(len(pairs)))
+        observations = np.concatenate([environment.reset() for environment, _ in pairs])
         while running:
             greedy = player.act(observations)
             player.plan()
             rows, following = [], []
             for row, i in enumerate(running):
-                environment, explore = stages[i]
+                environment, explore = pairs[i]
                 outcome = environment.step(explore(greedy[row : row + 1], 0))
                 ended = trackers[i].add(0, outcome)
                 if ended:
@@ -110,4 +112,4 @@ def _play(
             if 0 < len(rows) < len(greedy):
                 player.adjuster.keep(rows)
             observations = np.concatenate(following) if following else observations
-    return [finished[i] for i in range(len(stages))], player.monitor.take().get("changed_share")
+    return [finished[i] for i in range(len(pairs))], player.monitor.take().get("changed_share")
