@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(OURS, "A step's share of searching costs less than its update.", PER_UPDATE, PAPERS, 1.0, "better", 0),
     ),
-    columns=(_measure("step, microseconds", times), _measure("search, microseconds", search_times)),
+    columns=(_measure("step, microseconds", times), _measure("search, microseconds", search_times), GROWTH),
     figures=figures,
     timing="eva.experiments.timing.scaling_costs",
     notes=(
