@@ -200,6 +200,8 @@ class EVAConfig:
 
 EVALUATION_EPSILON = 0.05
 """Exploration in the single episodes of `eva evaluate` and `eva inspect` (P28)."""
+MAX_INSPECTED_STEPS = 2_000
+"""Decisions of an episode that `eva inspect` shows by default."""
 
 
 @dataclass(frozen=True)

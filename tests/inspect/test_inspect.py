@@ -21,7 +21,7 @@ from PIL import Image
 
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.cli.main import main
-from eva.inspect.episode import Episode, play
+from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import Plane, describe, inspect_run, sample_slots
 from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
@@ -66,7 +66,7 @@ def shown(request: pytest.FixtureRequest, runs: dict[str, Path], monkeypatch: py
     return episode, used, unpack(describe(config, agent, episode, WEIGHT)), agent
 
 
-def test_page_values_equal_the_agents_values(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_page_values_equal_the_agents_values(shown: tuple[PlayedEpisode, Any, Page, Any]) -> None:
     episode, used, page, _ = shown
     assert page.num_steps == len(episode.decisions) == len(used) > 5
     assert np.array_equal(page.values("qTheta"), [q_theta for q_theta, _ in used])
@@ -77,7 +77,7 @@ def test_page_values_equal_the_agents_values(shown: tuple[Episode, Any, Page, An
         assert np.allclose(mixed, page.values("qEva")[step], rtol=1e-5, atol=1e-6)
 
 
-def test_page_memories_equal_the_explanations(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_page_memories_equal_the_explanations(shown: tuple[PlayedEpisode, Any, Page, Any]) -> None:
     episode, _, page, _ = shown
     a, num_shown = page.arrays, set()
     for step, decision in enumerate(episode.decisions):
@@ -98,7 +98,7 @@ def test_page_memories_equal_the_explanations(shown: tuple[Episode, Any, Page, A
     assert max(num_shown) == 2 * page.meta["numNeighbours"]
 
 
-def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[Episode, Any, Page, Any]) -> None:
+def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[PlayedEpisode, Any, Page, Any]) -> None:
     episode, _, page, agent = shown
     memories = Memories(each.explanation for each in episode.decisions)
     assert len(set(memories.slots.tolist())) == len(memories.slots)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from eva.agent.agent import EVAAgent
-from eva.config import Config
-from eva.inspect.episode import NEIGHBOUR_FACTOR, Decision, Episode
+from eva.config import MAX_INSPECTED_STEPS, Config
+from eva.inspect.episode import NEIGHBOUR_FACTOR, PlayedEpisode, RecordedDecision
 from eva.inspect.memories import MAX_THUMBNAILS
-from eva.inspect.page import MAX_STEPS, inspect_run
+from eva.inspect.page import inspect_run
 from eva.presets import for_game, preset
 from eva.runs.loop import Training
 from eva.types import EnvironmentSpec, Explanation, Neighbour, RememberedTrajectory
@@ -48,7 +48,7 @@ def explanations(config: Config, agent: EVAAgent, num_actions: int) -> list[Expl
         return RememberedTrajectory(slots, actions, rewards.astype(np.float32), values.astype(np.float32), ages)
 
     made = []
-    for _ in range(MAX_STEPS // eva.plan_period_steps):
+    for _ in range(MAX_INSPECTED_STEPS // eva.plan_period_steps):
         planned = [trajectory() for _ in range(NEIGHBOUR_FACTOR * eva.num_neighbours)]
         for step in others:
             neighbours = tuple(
@@ -69,15 +69,16 @@ def test_2000_atari_decisions_take_less_than_25_mb_and_open_in_2_seconds(
         pass
     agent = training.agent
     explained = explanations(CONFIG, agent, spec.num_actions)
-    observations = agent.replay.observations_at(np.flatnonzero(agent.replay.complete)[:MAX_STEPS])
-    embeddings = np.random.default_rng(1).normal(size=(MAX_STEPS, CONFIG.network.embedding_size)).astype(np.float32)
-    decisions = [Decision(*each, 0, 1.0) for each in zip(observations, embeddings, explained, strict=True)]
+    observations = agent.replay.observations_at(np.flatnonzero(agent.replay.complete)[:MAX_INSPECTED_STEPS])
+    shape = (MAX_INSPECTED_STEPS, CONFIG.network.embedding_size)
+    embeddings = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    decisions = [RecordedDecision(*each, 0, 1.0) for each in zip(observations, embeddings, explained, strict=True)]
     monkeypatch.setattr("eva.inspect.page.load_run", lambda _: (CONFIG, agent))
-    monkeypatch.setattr("eva.inspect.page.play", lambda *_: Episode(spec, tuple(decisions), ended=False))
+    monkeypatch.setattr("eva.inspect.page.play", lambda *_: PlayedEpisode(spec, tuple(decisions), ended=False))
     path = inspect_run(tmp_path).html
     page, size = read_page(path), path.stat().st_size / 1e6
-    assert page.num_steps == MAX_STEPS
-    assert len(page.arrays["entryTiles"]) == MAX_STEPS * NEIGHBOUR_FACTOR * CONFIG.eva.num_neighbours
+    assert page.num_steps == MAX_INSPECTED_STEPS
+    assert len(page.arrays["entryTiles"]) == MAX_INSPECTED_STEPS * NEIGHBOUR_FACTOR * CONFIG.eva.num_neighbours
     assert len(page.meta["tiles"]["files"]) * page.meta["tiles"]["perSheet"] >= 28_000
     assert size < 25
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from eva.cli.parsing import parse
-from eva.config import EVALUATION_EPSILON
+from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Inspect:
     """Weight of Q_NP; by default the run's own."""
     epsilon: float = EVALUATION_EPSILON
     """Probability of a random action."""
-    max_steps: int = 2_000
+    max_steps: int = MAX_INSPECTED_STEPS
     """Truncate the episode after this number of decisions."""
     out: Path | None = None
     """HTML file to write; by default inspect.html in the run directory."""

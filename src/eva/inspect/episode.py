@@ -16,7 +16,7 @@ NEIGHBOUR_FACTOR = 2
 
 
 @dataclass(frozen=True)
-class Decision:
+class RecordedDecision:
     """One step of the episode."""
 
     observation: Observations
@@ -27,11 +27,11 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Episode:
+class PlayedEpisode:
     """An episode, or its first `max_steps` decisions."""
 
     spec: EnvironmentSpec
-    decisions: tuple[Decision, ...]
+    decisions: tuple[RecordedDecision, ...]
     ended: bool  # false if it was cut short
 
     @property
@@ -45,11 +45,11 @@ class Episode:
         return sum(each.explanation.changed for each in self.decisions)
 
 
-def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> Episode:
+def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> PlayedEpisode:
     """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""
     environment, explore = environment_and_exploration(config, np.random.SeedSequence([seed, 0]), epsilon)
     player = build_player(config, agent, weight, num_episodes=1)
-    decisions: list[Decision] = []
+    decisions: list[RecordedDecision] = []
     ended = False
     with closing(environment):
         observations = environment.reset()
@@ -60,7 +60,7 @@ def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: flo
             embedding = player.decision.embeddings[0].cpu().numpy()
             outcome = environment.step(actions)
             reward = float(outcome.rewards[0])
-            decisions.append(Decision(observations[0], embedding, explanation, int(actions[0]), reward))
+            decisions.append(RecordedDecision(observations[0], embedding, explanation, int(actions[0]), reward))
             observations = outcome.observations
             ended = bool(outcome.terminated[0] or outcome.truncated[0])
-    return Episode(environment.spec, tuple(decisions), ended)
+    return PlayedEpisode(environment.spec, tuple(decisions), ended)

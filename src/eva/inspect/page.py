@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import ReplayBuffer
-from eva.config import EVALUATION_EPSILON, Config
+from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS, Config
 from eva.errors import UserError
 from eva.files import as_user_errors, write_whole
-from eva.inspect.episode import Episode, play
+from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import Memories, floats, integers
 from eva.inspect.pictures import Painter, sheets, thumbnails
 from eva.report.style import STYLE
@@ -26,7 +26,6 @@ from eva.runs.record.columns import INSPECTOR_PAGE
 from eva.schema import flatten
 from eva.types import Floats, Ints
 
-MAX_STEPS = 2_000
 MAX_POINTS = 2_000  # of the memory, on the map
 DOCTYPE = b"<!DOCTYPE html>"
 
@@ -45,7 +44,7 @@ def inspect_run(
     weight: float | None = None,
     seed: int = 0,
     epsilon: float = EVALUATION_EPSILON,
-    max_steps: int = MAX_STEPS,
+    max_steps: int = MAX_INSPECTED_STEPS,
     out: Path | None = None,
 ) -> Inspection:
     """Play an episode with a finished run and write the page that explains its decisions.
@@ -77,7 +76,7 @@ def _check_writable(out: Path) -> None:
 
 
 @torch.no_grad()
-def describe(config: Config, agent: EVAAgent, episode: Episode, weight: float) -> dict[str, Any]:
+def describe(config: Config, agent: EVAAgent, episode: PlayedEpisode, weight: float) -> dict[str, Any]:
     """Return the data of the page; numbers are float32, as in the agent."""
     decisions, replay = episode.decisions, agent.replay
     explanations = [each.explanation for each in decisions]
@@ -147,7 +146,7 @@ def _map(agent: EVAAgent, visited: Floats, memories: Memories) -> dict[str, Any]
     }
 
 
-def _summary(episode: Episode, weight: float, seed: int) -> str:
+def _summary(episode: PlayedEpisode, weight: float, seed: int) -> str:
     num = len(episode.decisions)
     end = "" if episode.ended else ", cut short"
     return (
@@ -156,7 +155,7 @@ def _summary(episode: Episode, weight: float, seed: int) -> str:
     )
 
 
-def _page(config: Config, episode: Episode, weight: float, seed: int, data: dict[str, Any]) -> str:
+def _page(config: Config, episode: PlayedEpisode, weight: float, seed: int, data: dict[str, Any]) -> str:
     folder = files("eva.inspect")
     style, template, *scripts = (
         (folder / name).read_text("utf-8")
