@@ -1,6 +1,6 @@
 """eva train."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from eva.errors import UserError
 from eva.games import game_name
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.presets import for_environment, for_game, preset, preset_of
-from eva.schema import Count, Share
+from eva.schema import Count, Share, changed
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,14 @@ def main(arguments: list[str]) -> None:
 
 def _apply_flags(asked: Train) -> Config:
     """Return the configuration with the fields that have a short flag."""
+    flags = {
+        "environment.id": asked.env,
+        "eva.nonparametric_weight": asked.weight,
+        "evaluation.period_transitions": asked.evaluate_every,
+        "run.device": asked.device,
+    }
     config = Config(**{f.name: getattr(asked, f.name) for f in fields(Config)})
-    if asked.env is not None:
-        config = replace(config, environment=replace(config.environment, id=asked.env))
-    if asked.weight is not None:
-        config = replace(config, eva=replace(config.eva, nonparametric_weight=asked.weight))
-    if asked.evaluate_every is not None:
-        config = replace(config, evaluation=replace(config.evaluation, period_transitions=asked.evaluate_every))
-    if asked.device is not None:
-        config = replace(config, run=replace(config.run, device=asked.device))
-    return config
+    return changed(config, {path: value for path, value in flags.items() if value is not None})
 
 
 def _apply_game(asked: Train, config: Config, start: Config) -> tuple[Config, Config]:
