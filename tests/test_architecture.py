@@ -31,7 +31,7 @@ ALLOWED = {
     | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
     | {"build_memory"},
     "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
-    "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs"},
+    "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},
     "cli": {

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-import eva.config
-from eva.config import Config, EVAConfig, LearnerConfig, NetworkConfig
+from eva.config import NOT_IDENTITY, Config, EVAConfig, LearnerConfig, NetworkConfig
 from eva.errors import UserError
 from eva.presets import PRESETS, for_environment, preset
 from eva.runs.record.directory import default_directory
@@ -90,11 +89,14 @@ def test_identity_excludes_length_and_device() -> None:
     assert replace(config, seed=1).identity != config.identity
 
 
-def test_identity_holds_a_field_unless_it_is_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "evaluation" not in Config().identity
-    excluded = [name for name in eva.config.NOT_IDENTITY if name != "evaluation.seed"]
-    monkeypatch.setattr(eva.config, "NOT_IDENTITY", excluded)
-    assert Config().identity["evaluation"] == {"seed": 0}
+def test_identity_holds_every_field_that_is_not_excluded() -> None:
+    kept = {name for name, _ in flatten(Config()) if not name.startswith(NOT_IDENTITY)}
+    assert {"seed", "eva.trace", "run.threads"} <= kept
+    assert not {"steps", "evaluation.seed", "run.checkpoints_kept"} & kept
+    held = {
+        f"{group}.{name}" for group, value in Config().identity.items() if isinstance(value, dict) for name in value
+    }
+    assert held | {"name", "seed"} == kept
 
 
 def test_default_directory_hashes_all_settings_but_name_weight_and_seed() -> None:

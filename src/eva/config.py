@@ -18,20 +18,8 @@ from eva.ids import MAZE_ID
 from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
 
 Device = Literal["auto", "cpu", "cuda"]
-NOT_IDENTITY = (
-    "steps",
-    "evaluation.period_transitions",
-    "evaluation.num_episodes",
-    "evaluation.weights",
-    "evaluation.epsilons",
-    "evaluation.seed",
-    "run.device",
-    "run.checkpoint_period_minutes",
-    "run.checkpoint_period_transitions",
-    "run.checkpoints_kept",
-    "run.stop_when_diverged",
-)
-"""Fields that may change when a run is resumed."""
+NOT_IDENTITY = ("steps", "evaluation.", "run.device", "run.checkpoint", "run.stop_when_diverged")
+"""What the names of fields begin with that may change when a run is resumed."""
 
 
 @dataclass(frozen=True)
@@ -279,9 +267,10 @@ class Config:
     def identity(self) -> dict[str, Any]:
         """The fields that must be equal for two runs to be the same run: all but those of `NOT_IDENTITY`."""
         identity = schema.to_dict(self)
-        for name in NOT_IDENTITY:
-            group, _, field = name.rpartition(".")
-            del (identity[group] if group else identity)[field]
+        for name, _ in schema.flatten(self):
+            if name.startswith(NOT_IDENTITY):
+                group, _, field = name.rpartition(".")
+                del (identity[group] if group else identity)[field]
         return {name: value for name, value in identity.items() if value != {}}  # without groups that are now empty
 
     @property

@@ -185,7 +185,7 @@ def _group(runs: Iterable[RunRecord], key: Callable[[RunRecord], dict[str, str]]
 
 
 def _group_fields(run: RunRecord) -> dict[str, str]:
-    return {name: value for name, value in flatten(run.config).items() if name not in ("seed", *NOT_IDENTITY)}
+    return {name: value for name, value in flatten(run.config).items() if not name.startswith(("seed", *NOT_IDENTITY))}
 
 
 def _task_fields(run: RunRecord) -> dict[str, str]:

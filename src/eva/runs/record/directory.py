@@ -261,6 +261,6 @@ def _check_free(path: Path, config: Config) -> None:
             f"cannot read {path / 'config.json'} ({reason}): restore it or choose another directory."
         ) from None
     for name in here:
-        if here[name] != there[name] and name not in NOT_IDENTITY:
+        if here[name] != there[name] and not name.startswith(NOT_IDENTITY):
             differing = f"{name} is {there[name]} there, {here[name]} here"
             raise UserError(f"{path} holds another run ({differing}): choose another directory.")
