@@ -82,8 +82,8 @@ class EphemeralValueAdjuster:
     def plan(self, embeddings: Array, episode_starts: Bools | Tensor | None = None) -> None:
         """Count one step, and plan for the environments whose plans are due.
 
-        `embeddings`, (E, D), are those of the present states; `episode_starts`, (E,), tells which of these are the
-        first of their episodes: by default none.
+        `embeddings`, (E, D), are those of the present states; `episode_starts`, (E,), marks those that are the
+        first of their episodes; by default there are none.
         """
         self._check_environments(len(embeddings))
         if self.memory.num_complete == 0:  # nothing to plan over: the step does not count (P30)

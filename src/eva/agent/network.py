@@ -92,7 +92,7 @@ class QNetwork(nn.Module):
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:
-    """Tell (height, width, channels) from (channels, height, width): the channels are the smaller end."""
+    """Return whether a shape has its channels, the smaller end, last: (height, width, channels)."""
     return shape[2] <= shape[0]
 
 

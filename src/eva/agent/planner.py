@@ -84,7 +84,7 @@ class Planner:
 
 
 class RoundHistory:
-    """The planning rounds that a value buffer still has entries of; `index`, the memory's, tells the age of states."""
+    """The planning rounds that a value buffer still has entries of; `index`, the memory's, gives the age of states."""
 
     def __init__(self, index: NeighbourIndex) -> None:
         self.num_rounds = 0

@@ -35,9 +35,9 @@ function showDecision({ theta, np, eva }) {
     badge(kind), ...(explored ? [badge("explored")] : []));
   Object.assign($("decision").dataset, { network: alone, mixed, kind });
   const words = {
-    "network alone": `The network says ${names[alone]}; ${current.k > data.numNeighbours ? `the value buffer holds fewer than ${current.k} entries` : "nothing is remembered yet"}.`,
+    "network alone": `The network prefers ${names[alone]}; ${current.k > data.numNeighbours ? `the value buffer holds fewer than ${current.k} entries` : "nothing is remembered yet"}.`,
     agreed: `Network and memory agree on ${names[mixed]}.`,
-    changed: `The network alone says ${names[alone]}, with the memory it is ${names[mixed]}.`,
+    changed: `The network alone prefers ${names[alone]}, with the memory it is ${names[mixed]}.`,
   };
   $("decision").textContent = `${words[kind]} Taken: ${names[taken]}${explored ? " (explored at random)" : ""}, ` +
     `reward ${signed(data.rewards[current.step])}.`;
@@ -123,9 +123,9 @@ function memory(entry, distance, rank) {
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(stepTable(begin, end));
   });
-  const says = data.actionNames[greedy(row(data.entryValues, entry))];
+  const preferred = data.actionNames[greedy(row(data.entryValues, entry))];
   const age = data.trajectoryAges[begin + at].toLocaleString("en");
-  const title = element("h3", {}, `${rank}. Says ${says}, at distance ${formatted(distance)} `,
+  const title = element("h3", {}, `${rank}. Prefers ${preferred}, at distance ${formatted(distance)} `,
     element("span", {}, `· lived ${age} transitions ago · step ${at + 1} of ${length} of its trajectory`));
   const item = element("li", { class: "memory", "data-entry": entry, "data-distance": distance }, title, shots, backed, details);
   return { item, paint: () => drawBackedUp(backed, trajectory, at) };

@@ -75,7 +75,7 @@ class StackedObservations:
     def write(self, slots: Ints, observations: Observations, starts: Bools) -> None:
         """Store the newest frames of observations, (n, S, ...), in the next slots, (n,), of n lanes.
 
-        `starts`, (n,), tells where an episode begins.
+        `starts`, (n,), marks where an episode begins.
         """
         lanes, indices = np.divmod(slots, self._lane_capacity)
         previous = self._stacks[lanes * self._lane_capacity + (indices - 1) % self._lane_capacity]
