@@ -244,7 +244,7 @@ def build_player(config: Config, agent: EVAAgent, weight: float, num_episodes: i
     It shares network and memory with `agent`. Each episode has its own value buffer, empty at first.
     """
     network = agent.learner.network
-    return replace(
+    return replace(  # runs __post_init__ again: counts and metrics begin at 0
         agent,
         adjuster=build_adjuster(config.eva, agent.replay, network.values, network, network.num_actions, num_episodes),
         exploration=EpsilonGreedy(network.num_actions, LinearSchedule(0.0, 0.0), np.random.default_rng(0)),
@@ -265,5 +265,6 @@ def resolve_device(name: str) -> torch.device:
 def build_weight_schedule(config: EVAConfig) -> WeightSchedule:
     """Return the weight of Q_NP over a run."""
     weight, begin = config.nonparametric_weight, config.anneal_start_transitions
-    schedule = LinearSchedule(weight, weight if begin is None else 0.0, begin or 0, config.anneal_transitions)
+    end = weight if begin is None else 0.0  # constant, or annealed
+    schedule = LinearSchedule(weight, end, begin or 0, config.anneal_transitions)
     return WeightSchedule(schedule, start_when_full=config.start == "full")

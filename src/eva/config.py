@@ -19,7 +19,7 @@ from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares,
 
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = ("steps", "evaluation.", "run.device", "run.checkpoint", "run.stop_when_diverged")
-"""What the names of fields begin with that may change when a run is resumed."""
+"""Prefixes of the fields that may change when a run is resumed."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class EVAAgent:
             outcome.terminated,
             decision.embeddings,
             outcome.truncated,
-            lambda truncated: self._embed(outcome.last_observations[truncated]),
+            lambda lanes: self._with_embeddings(outcome.last_observations[lanes]),
         )
 
     def _learn(self) -> None:
@@ -122,7 +122,7 @@ class EVAAgent:
         self.monitor.update_largest_abs_q(values)
         return values, h
 
-    def _embed(self, observations: Observations) -> tuple[Observations, Tensor]:
+    def _with_embeddings(self, observations: Observations) -> tuple[Observations, Tensor]:
         """Return observations, (n, ...), and their embeddings, (n, D)."""
         _, h = self.learner.network(to_device(observations, self.device))
         return observations, h
@@ -139,7 +139,7 @@ class EVAAgent:
         """Truncate all running episodes in the states `observations`, (E, ...)."""
         (running,) = (~self.replay.episode_starts).nonzero()
         if len(running) > 0:
-            self.replay.close(running, *self._embed(observations[running]))
+            self.replay.close(running, *self._with_embeddings(observations[running]))
 
     @torch.no_grad()
     def explain(

@@ -41,8 +41,8 @@ class PlanningRound:
     trajectories: Trajectories
     q_np: Floats  # (B, T, A)
     embeddings: Tensor  # (B, T + 1, D)
-    rows: Ints  # (n,)
-    columns: Ints  # (n,)
+    rows: Ints  # (n,) the trajectory of each entry
+    columns: Ints  # (n,) its position in the trajectory
 
     @property
     def queries(self) -> Ints:

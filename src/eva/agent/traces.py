@@ -18,7 +18,7 @@ def n_step(trajectories: Trajectories, q_theta: Floats) -> Floats:
 
 
 def trajectory_centric_planning(trajectories: Trajectories, q_theta: Floats) -> Floats:
-    """Improve on the actions taken: V_NP(s_t) = max_a Q_NP(s_t, a) (Eqs. 4 and 5, Algorithm 3).
+    """Improve on the actions taken: V_NP(s_t) = max_a Q_NP(s_t, a) (Eq. 4, Eq. 5, Algorithm 3).
 
     Arguments and result are those of `n_step`.
     """

@@ -234,8 +234,8 @@ def _note(figure: Figure, text: str) -> None:
 
 
 def _range(counts: Iterable[int]) -> str:
-    least, *_, most = sorted([*counts] * 2)
-    return f"{least}" if least == most else f"{least} to {most}"
+    values = sorted(set(counts))
+    return " to ".join(map(str, dict.fromkeys((values[0], values[-1]))))
 
 
 def _draw_level(axes: Axes, name: str, value: float) -> None:

@@ -123,10 +123,10 @@ class ProjectedIndex(NeighbourIndex):
         kth = np.sort(np.where(is_found, distances, np.inf), axis=1)[:, k - 1 : k]  # r^2
         limits = self._score_limits(sketches, self._on_device(kth))
         if limits.isfinite().all():
-            near, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # negated so that NaN counts as near
-            hits, offsets = (_members(scores, near, groups) > limits[near]).logical_not_().nonzero().unbind(1)
+            found, groups = (minima > limits).logical_not_().nonzero().unbind(1)  # negated so that NaN counts as near
+            hits, offsets = (_members(scores, found, groups) > limits[found]).logical_not_().nonzero().unbind(1)
             if len(hits) <= self._largest_share * len(self.keys) * len(queries):
-                return near[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
+                return found[hits].cpu().numpy(), (groups[hits] * self._group_size + offsets).cpu().numpy()
         self.num_fallbacks += 1
         return super()._candidates(queries, queries64, k)
 
@@ -163,7 +163,8 @@ class ProjectedIndex(NeighbourIndex):
         """
         squared_lengths = sketches[:, -1:]
         lengths = 1.01 * (max(self._farthest, SHORTEST) + squared_lengths.sqrt())
-        error = (self._sketches.shape[1] + 8) * unit_roundoff() * lengths.square().float()
+        roundings = self._sketches.shape[1] + 8  # d + 10: a sketch has d + 2 numbers
+        error = roundings * unit_roundoff() * lengths.square().float()
         return (distances - squared_lengths + error).float()
 
     def _update_sketches(self) -> None:

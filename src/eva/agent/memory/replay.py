@@ -202,13 +202,13 @@ class ReplayBuffer:
         # -1 0 1 2 3. Offset -1 is padding and the terminal state 3 is not stored: clipping replaces them by 0 and 2.
         aligned = offsets - (length - num_transitions)
         slots = self._slots(lanes, places + np.clip(aligned, 0, last_offsets))
-        origins = slots[:, :-1]
+        acted_in = slots[:, :-1]
         return Trajectories(
             plans=plans,
             slots=slots,
-            actions=self.actions[origins],
-            rewards=self.rewards[origins],
-            discounts=self.discounts[origins],
+            actions=self.actions[acted_in],
+            rewards=self.rewards[acted_in],
+            discounts=self.discounts[acted_in],
             valid=aligned[:, :-1] >= 0,
         )
 

@@ -16,7 +16,6 @@ from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, gain
 from eva.experiments.paper.maze import ONE_COIN, TWO_COINS, maze_arm
 from eva.presets import preset
 
-FIG = "Fig. 7"
 FOLDERS = {DQN: "", DOUBLE_DQN: "-double", PRIORITISED: "-double-prioritised"}
 DQN_EVA, DOUBLE_EVA, BOTH_EVA = WITH_EVA = [f"{learner} + EVA" for learner in LEARNERS]
 GAIN = gain("mean return over training gained by EVA", dict(zip(WITH_EVA, LEARNERS, strict=True)))
@@ -37,8 +36,8 @@ STRONGER_LEARNERS = Experiment(
         for label, weight in ((learner, 0.0), (with_eva, PAPER_WEIGHT))
     ),
     claims=(
-        Claim(FIG, "EVA boosts Double DQN.", MEAN_RETURN, DOUBLE_EVA, DOUBLE_DQN, "better", primary=True),
-        Claim(FIG, "EVA boosts Double DQN with prioritised replay.", MEAN_RETURN, BOTH_EVA, PRIORITISED, "better"),
+        Claim("Fig. 7", "EVA boosts Double DQN.", MEAN_RETURN, DOUBLE_EVA, DOUBLE_DQN, "better", primary=True),
+        Claim("Fig. 7", "EVA boosts Double DQN with prioritised replay.", MEAN_RETURN, BOTH_EVA, PRIORITISED, "better"),
         Claim(OURS, "EVA adds as much to prioritised Double DQN as to DQN.", GAIN, BOTH_EVA, DQN_EVA, "no worse"),
         Claim(
             OURS,

@@ -58,7 +58,7 @@ def _arm(place: str, weight: float) -> Arm:
 GENERALITY = Experiment(
     name="generality",
     title="EVA in CartPole-v1, Acrobot-v1 and LunarLander-v3",
-    question="Does EVA help outside the maze and Atari, and does it do harm anywhere?",
+    question="Does EVA help outside the maze and Atari, and does it hurt on any task?",
     arms=lambda: tuple(_arm(place, weight) for place in CONFIGS for weight in (0.0, PAPER_WEIGHT)),
     claims=tuple(
         Claim(OURS, text.format(place), measure, EVA, DQN, expected, MARGIN_SHARE * (solved - random), place)

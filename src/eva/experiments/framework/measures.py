@@ -62,7 +62,7 @@ class ArmMeasure(Measure):
         def gain(*drawn: FloatArray) -> float:
             arms = dict(zip(labels, drawn, strict=True))
             mine, theirs = (number(arms, each) if isinstance(each, str) else each for each in (label, other))
-            return mine - theirs if np.isfinite(mine) or np.isfinite(theirs) else 0.0
+            return 0.0 if np.isinf(mine) and mine == theirs else mine - theirs  # 0: neither reaches the level
 
         return bootstrap(gain, *(self.values(evidence, task, each) for each in labels), draw=self.draw)
 
@@ -130,7 +130,7 @@ FINAL_RETURN = Measure(
 )
 MEAN_RETURN = mean_return()
 DATA_SHARE = ArmMeasure(
-    "transitions needed, of DQN's", _curves_and_finals, higher_is_better=False, number=_share_needed
+    "transitions to DQN's end, of its run", _curves_and_finals, higher_is_better=False, number=_share_needed
 )
 LATE_EPISODES = Measure(
     "return of late episodes", lambda e, task, label: late_returns(e.group(task, label).runs[0]), "episodes"
