@@ -1,7 +1,5 @@
 """Ephemeral Value Adjustments: deep reinforcement learning that plans over its own memory before it acts."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

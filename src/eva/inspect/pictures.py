@@ -16,6 +16,7 @@ Pictures = NDArray[np.uint8]
 
 THUMBNAIL_SIZE = 42  # pixels of the longer side, at most
 SHEET_COLUMNS, SHEET_ROWS = 16, 16
+_GREYS = bytes(np.repeat(np.arange(256), 3).tolist())  # a palette: PNG then uses no line filters, which enlarge sprites
 
 
 class Painter:
@@ -75,9 +76,11 @@ def sheets(pictures: Pictures) -> dict[str, Any]:
         rows = -(-len(part) // SHEET_COLUMNS)
         grid = np.zeros((rows * SHEET_COLUMNS, height, width, channels), np.uint8)
         grid[: len(part)] = part
-        image = grid.reshape(rows, SHEET_COLUMNS, height, width, channels).swapaxes(1, 2)
-        pixels = image.reshape(rows * height, SHEET_COLUMNS * width, channels)
-        png = BytesIO()
-        Image.fromarray(pixels if channels == 3 else pixels[..., 0]).save(png, "PNG", optimize=True)
+        pixels = grid.reshape(rows, SHEET_COLUMNS, height, width, channels).swapaxes(1, 2)
+        pixels = pixels.reshape(rows * height, SHEET_COLUMNS * width, channels)
+        image, png = Image.fromarray(pixels if channels == 3 else pixels[..., 0]), BytesIO()
+        if channels == 1:
+            image.putpalette(_GREYS)
+        image.save(png, "PNG", optimize=True)
         files.append(b64encode(png.getvalue()).decode())
     return {"width": width, "height": height, "columns": SHEET_COLUMNS, "perSheet": per_sheet, "files": files}

@@ -3,8 +3,6 @@
 A kept run has the files that a report reads, under the same names, the long ones compressed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -63,7 +61,7 @@ class Records:
 class Evidence:
     """The kept runs of an experiment's arms; raises UserError if one is not finished."""
 
-    def __init__(self, arms: Sequence[Arm], records: Records) -> None:
+    def __init__(self, arms: "Sequence[Arm]", records: Records) -> None:
         self._folder = records.folder.parent
         self.arms = {(arm.task, arm.label): arm for arm in arms}
         found = {job.directory: records.find(job) for arm in arms for job in arm.jobs}
