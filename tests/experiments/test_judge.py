@@ -23,7 +23,7 @@ from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
 from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.judge import agreement, judge
-from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, MEAN_RETURN, mean_return
+from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, LARGEST_Q, MEAN_RETURN, mean_return
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.report.statistics import Estimate, verdict
@@ -195,12 +195,23 @@ def test_evaluations_are_counted_from_the_end_and_may_be_late_or_missing(tmp_pat
         _, *later = map(json.loads, (run.path / "evaluations.jsonl").read_text().splitlines())
         lines = [{**line, "step": line["step"] + 1} for line in later]  # several environments overshoot
         (run.path / "evaluations.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    final, mean = (measure.values(evidence, arm.task, arm.label).tolist() for measure in each.columns)
+    final, mean, largest = (measure.values(evidence, arm.task, arm.label).tolist() for measure in each.columns)
     assert final == pytest.approx([1_000.9, 1_001.9])
     assert mean == pytest.approx([1_000.7, 1_001.7])
+    assert np.isnan(largest).tolist() == [True]  # not recorded
     assert evidence.evaluation(arm.task, arm.label, 3).shape == (50, 2)
     with pytest.raises(UserError, match=r"evaluations\.jsonl"):
         evidence.evaluation(arm.task, arm.label, 4)
+
+
+def test_largest_value_of_an_arm_is_that_of_any_run(tmp_path: Path) -> None:
+    each = experiment("maze-tuning")
+    arm = each.arms()[0]
+    for run, value in zip(evidence_of(tmp_path, each).group(arm.task, arm.label).runs, (7.5, 2.0), strict=True):
+        status = json.loads((run.path / "status.json").read_text())
+        (run.path / "status.json").write_text(json.dumps({**status, "largest_abs_q": value}))
+    evidence = Evidence(each.arms(), Records(tmp_path, each.name))
+    assert LARGEST_Q.values(evidence, arm.task, arm.label).tolist() == [7.5]
 
 
 def test_gains_of_eva_are_compared(tmp_path: Path) -> None:

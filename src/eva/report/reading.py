@@ -36,7 +36,7 @@ class RunRecord:
     steps_per_second: float  # median of the timings; NaN without any
     seconds: float  # duration of the run; NaN without timings
     diverged: str | None = None  # which value left the sensible range, if any did
-    largest_abs_q: float | None = None  # during the run, if recorded
+    largest_abs_q: float = math.nan  # during the run, if recorded
 
     @property
     def provenances(self) -> list[Mapping[str, Any]]:
@@ -95,7 +95,7 @@ def read_run(path: Path) -> RunRecord:
             steps_per_second=steps_per_second,
             seconds=seconds,
             diverged=status.get("diverged"),
-            largest_abs_q=status.get("largest_abs_q"),
+            largest_abs_q=status.get("largest_abs_q", math.nan),
         )
     except DAMAGE as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error

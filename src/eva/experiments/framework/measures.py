@@ -129,7 +129,7 @@ FINAL_RETURN = Measure(
     "final return", lambda e, task, label: np.array([final_return(run) for run in e.group(task, label).runs])
 )
 MEAN_RETURN = mean_return()
-LARGEST_Q = Measure("largest abs(Q)", lambda e, *arm: np.array([max(x.largest_abs_q or 0 for x in e.group(*arm).runs)]))
+LARGEST_Q = Measure("largest abs(Q)", lambda e, *arm: np.array([np.max([x.largest_abs_q for x in e.group(*arm).runs])]))
 DATA_SHARE = ArmMeasure(
     "transitions to DQN's end, of its run", _curves_and_finals, higher_is_better=False, number=_share_needed
 )
