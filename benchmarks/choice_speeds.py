@@ -30,12 +30,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 def report(configs: Mapping[str, Config]) -> None:
     """Print the CPU time of a transition and the speed for each configuration."""
     steps = {label: _step(config) for label, config in configs.items()}
-    _, *rounds = zip(
-        *microseconds_by_round(steps, ROUNDS + 1, STEPS_PER_ROUND, time.process_time).values(), strict=True
-    )
+    by_round = microseconds_by_round(steps, ROUNDS + 1, STEPS_PER_ROUND, time.process_time)
     times = {
-        label: [each / config.environment.num_environments for each in values]
-        for (label, config), values in zip(configs.items(), zip(*rounds, strict=True), strict=True)
+        label: [each / configs[label].environment.num_environments for each in values[1:]]
+        for label, values in by_round.items()
     }
     for choice in CHOICES:
         speed = [a / b for a, b in zip(times[choice.reference], times[choice.label], strict=True)]

@@ -9,7 +9,7 @@ import tyro
 from eva.cli.parsing import parse
 from eva.errors import UserError
 from eva.machine import num_cores
-from eva.schema import Count
+from eva.schema import Count, Rule
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ExperimentOptions:
     """Folder of an experiment's results. A run whose results are there is not run again."""
     games: str | None = None
     """Games of atari-55, separated by commas, or a set (tuning-5); by default all 55."""
-    frames: Count | None = None
+    frames: Annotated[int, Rule("of at least 4", lambda n: n >= 4)] | None = None
     """Frames of each run of atari-55; by default 200 million."""
     seeds: Count | None = None
     """Runs of atari-55 for each game and agent; by default 3 (paper: 3)."""

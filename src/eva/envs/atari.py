@@ -156,8 +156,9 @@ class VectorAtari:
         outcomes = [game.step(int(action)) for game, action in zip(self._games, actions, strict=True)]
         rewards, terminated, truncated = map(np.array, zip(*outcomes, strict=True))
         last_observations = self._stacks()
-        observations = last_observations.copy()
-        for e in np.flatnonzero(terminated | truncated).tolist():
+        ended = np.flatnonzero(terminated | truncated).tolist()
+        observations = last_observations.copy() if ended else last_observations
+        for e in ended:
             self._games[e].begin()
             observations[e] = self._games[e].stack
         return StepOutcome(observations, rewards, terminated, truncated, last_observations)

@@ -75,21 +75,23 @@ def jobs_to_make(experiment: Experiment, places: Places) -> list[Job]:
 def run_experiment(experiment: Experiment, places: Places, num_processes: int) -> str:
     """Train what is not finished, keep each run as soon as it ends, and write the page; returns a line per claim."""
     arms, records = places.arms(experiment), places.records(experiment)
-    jobs = {places.runs_here / job.directory: job for job in jobs_of(arms)}
-    for job in jobs.values():
+    left = {}
+    for job in jobs_of(arms):
         done = places.find(job, records)
-        if done is not None:
+        if done is None:
+            left[places.runs_here / job.directory] = job
+        else:
             records.keep(job, done)
 
     def keep(outcome: Outcome) -> None:
         if outcome.state == "finished":
-            records.keep(jobs[outcome.job.directory], outcome.job.directory)
+            records.keep(left[outcome.job.directory], outcome.job.directory)
 
-    left = jobs_to_make(experiment, places)
-    outcomes = LocalExecutor(num_processes, experiment.name).execute(left, keep)
+    placed = [places.placed(job, experiment) for job in left.values()]
+    outcomes = LocalExecutor(num_processes, experiment.name).execute(placed, keep)
     failed = [each.sentence for each in outcomes if each.state == "failed"]
     if failed:
-        runs = f"{len(failed)} of {len(left)} runs failed"
+        runs = f"{len(failed)} of {len(placed)} runs failed"
         raise UserError(f"{runs} ({'; '.join(failed)}): run the same command to retry them.")
     return write_page(experiment, arms, records, places.quick)
 

@@ -125,14 +125,10 @@ def gain(name: str, over: Mapping[str, str]) -> Measure:
     return Measure(name, lambda e, task, label: values(e, task, label) - values(e, task, over[label]))
 
 
-FINAL_RETURN = Measure(
-    "final return", lambda e, task, label: np.array([final_return(run) for run in e.group(task, label).runs])
-)
+FINAL_RETURN = Measure("final return", lambda e, *arm: np.array([final_return(x) for x in e.group(*arm).runs]))
 MEAN_RETURN = mean_return()
 LARGEST_Q = Measure("largest abs(Q)", lambda e, *arm: np.array([np.max([x.largest_abs_q for x in e.group(*arm).runs])]))
 DATA_SHARE = ArmMeasure(
     "transitions to DQN's end, of its run", _curves_and_finals, higher_is_better=False, number=_share_needed
 )
-LATE_EPISODES = Measure(
-    "return of late episodes", lambda e, task, label: late_returns(e.group(task, label).runs[0]), "episodes"
-)
+LATE_EPISODES = Measure("return of late episodes", lambda e, *arm: late_returns(e.group(*arm).runs[0]), "episodes")
