@@ -17,7 +17,7 @@ from eva.errors import UserError
 from eva.experiments.beyond.gymnasium_tasks import best_network
 from eva.experiments.beyond.memory_choices import CHOICES
 from eva.experiments.beyond.pong import dopamine
-from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
+from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, SIZES, UPDATE
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
@@ -251,7 +251,7 @@ def test_kernel_based_rl_costs_ten_times_as_much(kbrl: float, expected: tuple[st
 
 def scaling_costs(projected: list[float], update: float) -> dict[str, Any]:
     def parts(search: list[float]) -> dict[str, list[list[float]]]:
-        sizes = range(len(MEMORY_SIZES))
+        sizes = range(len(SIZES))
         return {
             SEARCH: [[x - 0.1, x + 0.1] for x in search],
             UPDATE: [[update, update + 0.1]] * len(sizes),
@@ -259,7 +259,7 @@ def scaling_costs(projected: list[float], update: float) -> dict[str, Any]:
         }
 
     brute = [30.0, 60.0, 200.0, 500.0, 1_000.0, 2_000.0]
-    return {"sizes": MEMORY_SIZES, "microseconds": {BRUTE: parts(brute), PROJECTED: parts(projected)}}
+    return {"sizes": SIZES, "microseconds": {BRUTE: parts(brute), PROJECTED: parts(projected)}}
 
 
 @pytest.mark.parametrize(

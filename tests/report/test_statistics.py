@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -31,14 +32,16 @@ from eva.report.statistics import (
     mean_interval,
     mean_score,
     median_score,
+    optimality_gap,
     papers_uncertainty,
     performance_profile,
+    probability_of_improvement,
     resample,
     verdict,
 )
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "rliable_golden.json").read_text())
-POINTS = (median_score, interquartile_mean, mean_score)
+POINTS = (median_score, interquartile_mean, mean_score, partial(optimality_gap, target=1.0))
 ARMS = pytest.mark.parametrize("arm", ["DQN", "EVA"])
 SCORES = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=st.integers(-3, 3).map(float))
 RETURNS = st.lists(st.floats(-1e3, 1e3).map(lambda value: round(value, 2)), min_size=2, max_size=12)
@@ -66,7 +69,7 @@ def assert_close(estimate: Estimate, value: float, error: float, n: int) -> None
 def test_aggregates_match_rliable(arm: str) -> None:
     assert GOLDEN["order"] == ["median", "iqm", "mean", "optimality_gap"]
     points = [point(golden_scores(arm)) for point in POINTS]
-    np.testing.assert_allclose(points, GOLDEN["point"][arm][: len(POINTS)], rtol=1e-12)
+    np.testing.assert_allclose(points, GOLDEN["point"][arm], rtol=1e-12)
 
 
 @ARMS
@@ -79,12 +82,28 @@ def test_bootstrap_intervals_match_rliable(arm: str) -> None:
         assert (np.abs(np.array([found.low, found.high]) - ends) < 0.08 * width[index]).all()
 
 
+def test_probability_of_improvement_matches_rliable() -> None:
+    value = probability_of_improvement(golden_scores("EVA"), golden_scores("DQN"))
+    assert value == pytest.approx(GOLDEN["probability_of_improvement_EVA_over_DQN"], rel=1e-12)
+
+
 @ARMS
 def test_profiles_match_rliable(arm: str) -> None:
     thresholds, scores = np.array(GOLDEN["tau"]), golden_scores(arm)
     np.testing.assert_allclose(performance_profile(scores, thresholds), GOLDEN["profile"][arm], rtol=1e-12)
     samples = resample(lambda x: performance_profile(x, thresholds), scores, draw=by_run_and_game)
     np.testing.assert_allclose(percentiles(samples), GOLDEN["profile_ci"][arm], atol=0.015)
+
+
+@given(SCORES, st.integers(1, 4))
+def test_probability_of_improvement_matches_plain_python(first: FloatArray, num_runs: int) -> None:
+    second = np.roll(np.resize(first, (num_runs, first.shape[1])), 1, axis=1)
+    wins = [
+        statistics.fmean((x > y) + 0.5 * (x == y) for x, y in itertools.product(a.tolist(), b.tolist()))
+        for a, b in zip(first.T, second.T, strict=True)
+    ]
+    assert probability_of_improvement(first, second) == pytest.approx(statistics.fmean(wins))
+    assert probability_of_improvement(second, first) == pytest.approx(1 - statistics.fmean(wins))
 
 
 @given(SCORES)
@@ -95,6 +114,7 @@ def test_aggregates_match_plain_python(scores: FloatArray) -> None:
     assert interquartile_mean(scores) == pytest.approx(statistics.fmean(flat[cut : len(flat) - cut]))
     assert median_score(scores) == pytest.approx(statistics.median(means))
     assert mean_score(scores) == pytest.approx(statistics.fmean(means))
+    assert optimality_gap(scores, 2.0) == pytest.approx(statistics.fmean(2 - min(value, 2) for value in flat))
     profile = performance_profile(scores, np.array([-1.0, 0.5]))
     assert profile.tolist() == pytest.approx([sum(v > t for v in flat) / len(flat) for t in (-1.0, 0.5)])
 

@@ -15,10 +15,10 @@ from eva.runs.record.formatting import aligned
 if TYPE_CHECKING:
     from eva.runs.record.episodes import Evaluation
 
-MEAN, CI = "{:.3f}", "[{0[0]:.3f}, {0[1]:.3f}]"
+CI = "[{0[0]:.3f}, {0[1]:.3f}]"
 COLUMNS = (  # of the table: heading, name in the JSON output, format
     ("weight", "weight", "{:g}"),
-    ("mean return", "mean_return", MEAN),
+    ("mean return", "mean_return", "{:.3f}"),
     ("95% CI", "interval", CI),
     ("gain over 0", "gain", "{:+.3f}"),
     ("95% CI", "gain_interval", CI),

@@ -137,14 +137,25 @@ def interquartile_mean(scores: FloatArray) -> float:
     return float(stats.trim_mean(scores, 0.25, axis=None))
 
 
-def median_score(scores: FloatArray) -> float:
-    """Return the median over games of the mean over runs."""
-    return float(np.median(scores.mean(axis=0)))
+def median_score(scores: FloatArray) -> Any:
+    """Return the median over games of the mean over runs; of curves, (runs, games, G), at each point."""
+    return np.median(scores.mean(axis=0), axis=0)
 
 
-def mean_score(scores: FloatArray) -> float:
-    """Return the mean over games of the mean over runs."""
-    return float(scores.mean(axis=0).mean())
+def mean_score(scores: FloatArray) -> Any:
+    """Return the mean over games of the mean over runs; of curves, (runs, games, G), at each point."""
+    return scores.mean(axis=(0, 1))
+
+
+def optimality_gap(scores: FloatArray, target: float = 100.0) -> float:
+    """Return how far values are below the target on average; 100 is a human."""
+    return float(target - np.minimum(scores, target).mean())
+
+
+def probability_of_improvement(first: FloatArray, second: FloatArray) -> float:
+    """Return how likely a run of the first is above one of the second, ties being half: mean over games."""
+    gains = first[:, None] - second
+    return float(((gains > 0) + 0.5 * (gains == 0)).mean())
 
 
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:

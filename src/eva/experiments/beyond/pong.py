@@ -16,8 +16,7 @@ from eva.report.plots import Chart, Line
 
 GAME, TASK = "pong", "Pong"
 RANDOM = PUBLISHED_SCORES[GAME].random
-SEED = 0
-MILLION = 1_000_000
+SEED, MILLION = 0, 1_000_000
 DOPAMINE = "DQN (Adam + MSE in JAX)"
 LAST_SHOWN = 5  # iteration of Dopamine's 200
 

@@ -13,9 +13,9 @@ from eva.report.statistics import FloatArray, mean
 
 BRUTE, PROJECTED = "brute force", "projection"
 SEARCH, UPDATE, FIT = "search", "update", "fit"
-MEMORY_SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
+SIZES = (10_000, 50_000, 200_000, 500_000, 1_000_000, 2_000_000)
 PAPER_SIZE = 500_000  # states in the paper's memory on Atari
-ARMS = {f"{search}, {size:,}": (search, size) for search in (BRUTE, PROJECTED) for size in MEMORY_SIZES}
+ARMS = {f"{search}, {size:,}": (search, size) for search in (BRUTE, PROJECTED) for size in SIZES}
 """Search and size by label; nothing is trained."""
 
 
@@ -46,19 +46,11 @@ def _measure(name: str, values: Callable[[dict[str, Any], str, int], FloatArray]
     return Measure(name, lambda e, _, label: values(e.measured, *ARMS[label]), unit="rounds", higher_is_better=False)
 
 
-GROWTH = _measure(
-    "step, multiple of the smallest memory's",
-    lambda measured, search, size: times(measured, search, size) / times(measured, search, MEMORY_SIZES[0]),
-)
-RATIO = _measure(
-    "search, multiple of brute force's",
-    lambda measured, search, size: search_times(measured, search, size) / search_times(measured, BRUTE, size),
-)
-PER_UPDATE = _measure(
-    "search, multiple of an update's",
-    lambda measured, search, size: search_times(measured, search, size) / times(measured, search, size, UPDATE),
-)
-LARGEST, PAPERS = f"{PROJECTED}, {MEMORY_SIZES[-1]:,}", f"{PROJECTED}, {PAPER_SIZE:,}"
+# m: what was measured, s: search, n: size
+GROWTH = _measure("step, multiple of the smallest memory's", lambda m, s, n: times(m, s, n) / times(m, s, SIZES[0]))
+RATIO = _measure("search, multiple of brute force's", lambda m, s, n: search_times(m, s, n) / search_times(m, BRUTE, n))
+PER_UPDATE = _measure("search, multiple of an update's", lambda m, s, n: search_times(m, s, n) / times(m, s, n, UPDATE))
+LARGEST, PAPERS = f"{PROJECTED}, {SIZES[-1]:,}", f"{PROJECTED}, {PAPER_SIZE:,}"
 EXPERIMENT = Experiment(
     name="scaling",
     title="The cost of a step as the memory grows",

@@ -10,8 +10,7 @@ from eva.runs.sweep.jobs import Job
 from eva.schema import changed
 
 DQN, DOUBLE_DQN, PRIORITISED = "DQN", "Double DQN", "Double DQN, prioritised"
-PAPER_WEIGHT = 0.4
-WEIGHT = "eva.nonparametric_weight"
+WEIGHT, PAPER_WEIGHT = "eva.nonparametric_weight", 0.4
 SEEDS = (0, 1, 2, 3, 4)
 
 Changes = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -20,19 +20,18 @@ from eva.report.curves import WINDOW_SHARE, curve
 from eva.report.plots import Chart, Drawing, Line
 from eva.report.statistics import FloatArray
 
-EVA = "EVA"
-NAME = "atari-55"
+EVA, NAME = "EVA", "atari-55"
 GAMES = GAME_SETS["paper-55"]
-FRAMES = 200_000_000
-NUM_SEEDS = 3
+FRAMES, NUM_SEEDS = 200_000_000, 3
 SMALL_FRAMES = 40_000_000  # shorter runs use the preset atari-small, in which EVA applies earlier (P92)
 AGENTS: Mapping[str, Changes] = {DQN: {}, EVA: {WEIGHT: PAPER_WEIGHT}, **LEARNERS}
 STATISTICS = {
     "median": statistics.median_score,
     "interquartile mean": statistics.interquartile_mean,
     "mean": statistics.mean_score,
+    "optimality gap of the": statistics.optimality_gap,
 }
-MEDIAN, IQM, MEAN = STATISTICS
+MEDIAN, IQM, MEAN, GAP = STATISTICS
 END, OVER_TRAINING, EARLY = "at the end", "over training", "over the first quarter"
 EARLY_SHARE = 0.25
 
@@ -113,16 +112,13 @@ def curves_of(evidence: Evidence) -> Curves:
     return Curves(shares[known], num_frames, {label: each[..., known] for label, each in by_label.items()})
 
 
-def _over_games(name: str, number: Callable[[Evidence, str], Number], higher_is_better: bool = True) -> ArmMeasure:
-    """Return a measure over all games, whose bootstrap is stratified by game."""
-    return ArmMeasure(
-        name,
-        lambda evidence, _, label: curves_of(evidence).by_label[label],
-        higher_is_better=higher_is_better,
-        over_tasks=True,
-        number=number,
-        draw=statistics.by_run_and_game,
-    )
+OverGames = partial(
+    ArmMeasure,
+    values=lambda evidence, _, label: curves_of(evidence).by_label[label],
+    over_tasks=True,
+    draw=statistics.by_run_and_game,
+)
+"""A measure over all games, whose bootstrap is stratified by game."""
 
 
 def score(statistic: str, when: str) -> ArmMeasure:
@@ -133,7 +129,7 @@ def score(statistic: str, when: str) -> ArmMeasure:
         found = curves_of(evidence)
         return lambda arms, label: over_games(found.scores(arms[label], when))
 
-    return _over_games(f"{statistic} score {when}", number)
+    return OverGames(f"{statistic} score {when}", number=number)
 
 
 def needed(statistic: str) -> ArmMeasure:
@@ -144,25 +140,28 @@ def needed(statistic: str) -> ArmMeasure:
         found = curves_of(evidence)
 
         def share(arms: Mapping[str, FloatArray], label: str) -> float:
-            means = np.array([over_games(arms[label][..., i]) for i in range(len(found.shares))])
-            return statistics.first_reached(means, over_games(found.scores(arms[DQN], END)), found.shares)
+            end = over_games(found.scores(arms[DQN], END))
+            return statistics.first_reached(over_games(arms[label]), end, found.shares)
 
         return share
 
-    return _over_games(f"share of frames to {DQN}'s end ({statistic})", number, higher_is_better=False)
+    return OverGames(f"share of frames to {DQN}'s end ({statistic})", number=number, higher_is_better=False)
+
+
+def improvement(evidence: Evidence, _: str) -> Number:
+    """Prepare the probability that a run of an arm ends above one of DQN."""
+    ends, likely = curves_of(evidence).scores, statistics.probability_of_improvement
+    return lambda arms, label: likely(ends(arms[label], END), ends(arms[DQN], END))
 
 
 def figures(evidence: Evidence) -> Figures:
     """Draw median and mean over training (Fig. 3), performance profiles, and every game."""
     found, thresholds, profiles = curves_of(evidence), np.linspace(0, 400, 81), []
     charts: dict[str, Drawing] = {}
-    for name, over_games in (
-        ("median", lambda x: np.median(x.mean(axis=0), axis=0)),
-        ("mean", lambda x: x.mean(axis=(0, 1))),
-    ):
+    for name in (MEDIAN, MEAN):
         lines = []
         for label, each in found.by_label.items():
-            mean, deviation = statistics.papers_uncertainty(over_games, each, num_resamples=500)
+            mean, deviation = statistics.papers_uncertainty(STATISTICS[name], each, num_resamples=500)
             frames = found.shares * found.num_frames / 1e6
             lines.append(Line(label, frames, mean, mean - deviation, mean + deviation))
         charts[name] = Chart("millions of frames", f"{name} human-normalised score", lines, markers=False)
@@ -180,6 +179,7 @@ def _claim(
 
 
 MEDIAN_END, MEAN_END = score(MEDIAN, END), score(MEAN, END)
+IMPROVEMENT = OverGames(f"probability of improvement over {DQN}", number=improvement)
 QUESTION = (
     "Does EVA learn Atari games faster than DQN, and how does it compare with Double DQN and prioritised replay, after "
     "{:g}M frames?"
@@ -201,7 +201,7 @@ FULL = Experiment(
         _claim(7, "Prioritised Double DQN ends above EVA.", MEDIAN_END, EVA, arm=PRIORITISED),
         _claim(7, "Prioritised Double DQN ends above Double DQN.", MEDIAN_END, DOUBLE_DQN, arm=PRIORITISED),
     ),
-    columns=(MEDIAN_END, score(IQM, END), MEAN_END, score(MEDIAN, OVER_TRAINING)),
+    columns=(MEDIAN_END, score(IQM, END), MEAN_END, score(GAP, END), score(MEDIAN, OVER_TRAINING), IMPROVEMENT),
     figures=figures,
     by_name_only=True,
 )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.memory.neighbours import NeighbourIndex
-from eva.experiments.beyond.scaling import BRUTE, FIT, MEMORY_SIZES, PROJECTED, SEARCH, UPDATE
+from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, SIZES, UPDATE
 from eva.experiments.timing.random_play import random_play
 from eva.presets import preset
 from eva.runs.loop import Training
@@ -31,7 +31,7 @@ def measure(is_quick: bool) -> dict[str, Any]:
 
     All sizes and both searches are measured in turn.
     """
-    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (MEMORY_SIZES, ROUNDS)
+    sizes, rounds = (QUICK_SIZES, QUICK_ROUNDS) if is_quick else (SIZES, ROUNDS)
     benches = {size: Bench(size) for size in sorted(sizes, reverse=True)}  # the largest needs most memory while built
     costs: dict[str, dict[str, list[list[float]]]] = {
         search: {part: [[] for _ in sizes] for part in PARTS} for search in (BRUTE, PROJECTED)
