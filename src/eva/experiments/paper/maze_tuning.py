@@ -15,7 +15,7 @@ from eva.report.plots import Intervals
 
 TUNING = parse_toml((files("eva.experiments.paper") / "maze_tuning.toml").read_text())
 EVALUATION_SEED, NUM_EPISODES = 1_000, 50
-NUM_EVALUATIONS = 5  # during training; the final return is the mean of the last two
+NUM_EVALUATIONS = 5  # during training, unless the round has another number
 
 
 def arms() -> Iterator[Arm]:
@@ -26,7 +26,8 @@ def arms() -> Iterator[Arm]:
     for each in TUNING["rounds"]:
         name, steps = each["name"], each["steps"]
         config = replace(preset(each["preset"]), learner=LearnerConfig(), exploration=ExplorationConfig(), steps=steps)
-        evaluated = evaluations(steps // NUM_EVALUATIONS, NUM_EPISODES, 0.0, epsilon=0.0, seed=EVALUATION_SEED)
+        period = steps // each.get("evaluations", NUM_EVALUATIONS)
+        evaluated = evaluations(period, NUM_EPISODES, 0.0, epsilon=0.0, seed=EVALUATION_SEED)
         for label in each.get("settings", TUNING["settings"]):
             changes = {WEIGHT: 0.0, **evaluated, **TUNING["base"], **settings[label]}
             yield arm(name, label, f"maze-tuning/{name}/{label}", config, changes, seeds=each["seeds"])
@@ -41,7 +42,7 @@ def figures(evidence: Evidence) -> Figures:
 
 
 FINAL = single_episodes("final greedy return", 1, 0, unit="seeds", paired=False)
-OVERALL = single_episodes("mean over all evaluations", 3, 2, 1, 0, unit="seeds", paired=False)
+OVERALL = single_episodes("mean of the last four evaluations", 3, 2, 1, 0, unit="seeds", paired=False)
 EXPERIMENT = Experiment(
     name="maze-tuning",
     title="The learner's hyper-parameters, tuned at weight 0",
@@ -51,7 +52,8 @@ EXPERIMENT = Experiment(
     columns=(FINAL, OVERALL, LARGEST_Q),
     figures=figures,
     notes=(
-        f"Greedy return (epsilon 0): {NUM_EPISODES} episodes from fixed starts after 40, 60, 80 and 100% of training.",
+        f"Greedy return (epsilon 0): {NUM_EPISODES} episodes from fixed starts. Final: the mean of the last two "
+        "evaluations. Rounds 1 and 2 evaluate after 20, 40, 60, 80 and 100% of training, the rounds called length 25 times.",
         "Settings are changes of a base: discount 0.95, Adam 5e-4, Huber's error, batch 48, target period 500, epsilon "
         "from 1 to 0.1 over 40,000 transitions. Excluded: settings whose abs(Q) exceeds 3 times the number of coins.",
     ),
