@@ -11,11 +11,13 @@ import numpy as np
 
 from eva.errors import UserError
 from eva.files import exists_either, read_either
+from eva.ids import MAZE_ID
 from eva.report.statistics import FloatArray
 from eva.runs.record.columns import EPISODE_COLUMNS
 
 T = TypeVar("T")
 REMEDY = "leave this run out, or remove its directory and train it again."
+DIVERGENCE_FACTOR = 3.0  # in the maze a run has diverged if abs(Q) exceeds this many times the largest possible return
 DAMAGE = (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 
 
@@ -94,11 +96,20 @@ def read_run(path: Path) -> RunRecord:
             episode_returns=episodes[:, 2],
             steps_per_second=steps_per_second,
             seconds=seconds,
-            diverged=status.get("diverged"),
+            diverged=_divergence(config, status),
             largest_abs_q=status.get("largest_abs_q", math.nan),
         )
     except DAMAGE as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
+
+
+def _divergence(config: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
+    """Return what shows that a run diverged: its own message, or in the maze abs(Q) beyond what coins allow."""
+    message, largest = status.get("diverged"), status.get("largest_abs_q", math.nan)
+    if message is not None or config["environment"]["id"] != MAZE_ID:
+        return message
+    limit = DIVERGENCE_FACTOR * int(config["maze"]["num_coins"])
+    return f"abs(Q) reached {largest:g}, {limit:g} is the limit" if largest > limit else None
 
 
 def read_parsed(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> T:

@@ -5,8 +5,8 @@ bootstrap. Scores are arrays (runs, games).
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -24,31 +24,60 @@ MARGIN_SHARE = 0.05
 """Differences below this share of (optimum - random play) count as none."""
 
 
+Tails = Callable[[float], tuple[float, float]]
+
+
+def _unknown(_: float) -> tuple[float, float]:
+    return math.nan, math.nan
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A number, its 95% CI, and the number of units it is estimated from.
 
-    The CI is NaN for a single unit. Numbers are infinite if a level is never reached.
+    The CI is NaN for a single unit. Numbers are infinite if a level is never reached. `tails(x)` is the confidence that
+    the true number is at most x, and that it is at least x: 2.5% and 97.5% at the CI's low end.
     """
 
     value: float
     low: float
     high: float
     n: int
+    tails: Tails = field(default=_unknown, repr=False, compare=False)
 
     @property
     def interval(self) -> list[float] | None:
         """Both ends of the CI, or None for a single unit."""
         return None if math.isnan(self.low) else [self.low, self.high]
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Value, CI and n by name."""
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+
     def __neg__(self) -> "Estimate":
-        return Estimate(-self.value, -self.high, -self.low, self.n)
+        return Estimate(-self.value, -self.high, -self.low, self.n, lambda x: self.tails(-x)[::-1])
 
 
 def mean(values: FloatArray) -> Estimate:
     """Return the mean with Student's t interval."""
-    low, high = mean_interval(values)
-    return Estimate(float(values.mean()), float(low), float(high), len(values))
+    n = len(values)
+    return _student(float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan, n - 1, n)
+
+
+def _student(value: float, error: float, freedom: float, n: int) -> Estimate:
+    """Return an estimate with a standard error and its degrees of freedom; without an error the CI is NaN."""
+    if math.isnan(error):
+        return Estimate(value, np.nan, np.nan, n)
+    if error == 0:
+        return Estimate(value, value, value, n, lambda x: (float(x >= value), float(x <= value)))
+    half = error * float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+
+    def tails(x: float) -> tuple[float, float]:
+        below = (x - value) / error
+        return float(stats.t.cdf(below, freedom)), float(stats.t.sf(below, freedom))
+
+    return Estimate(value, value - half, value + half, n, tails)
 
 
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -70,14 +99,12 @@ def difference(first: FloatArray, second: FloatArray | float, *, paired: bool = 
         return mean(first - second)
     value, n = float(first.mean() - second.mean()), min(len(first), len(second))
     if n < 2:
-        return Estimate(value, np.nan, np.nan, n)
+        return _student(value, np.nan, 0, n)
     variances = np.array([arm.var(ddof=1) / len(arm) for arm in (first, second)])
     total = variances.sum()
-    if total == 0:
-        return Estimate(value, value, value, n)
-    freedom = 1 / ((variances / total) ** 2 / (np.array([len(first), len(second)]) - 1)).sum()
-    error = float(np.sqrt(total) * stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
-    return Estimate(value, value - error, value + error, n)
+    parts = variances / total if total > 0 else np.ones(2)
+    freedom = 1 / (parts**2 / (np.array([len(first), len(second)]) - 1)).sum()
+    return _student(value, float(np.sqrt(total)), freedom, n)
 
 
 def bootstrap(
@@ -93,7 +120,9 @@ def bootstrap(
     samples = resample(statistic, *arms, draw=draw or by_run, num_resamples=num_resamples)
     low = np.quantile(samples, (1 - CONFIDENCE) / 2, method="lower")
     high = np.quantile(samples, (1 + CONFIDENCE) / 2, method="higher")
-    return Estimate(value, float(low), float(high), n)
+    return Estimate(
+        value, float(low), float(high), n, lambda x: (float(np.mean(samples <= x)), float(np.mean(samples >= x)))
+    )
 
 
 def verdict(gain: Estimate, margin: float) -> Verdict:
@@ -103,6 +132,28 @@ def verdict(gain: Estimate, margin: float) -> Verdict:
     if gain.low > 0:
         return "better"
     return "worse" if gain.high < 0 else "undecided"
+
+
+def p_value(gain: Estimate, margin: float) -> float:
+    """Return the smallest level at which a difference is decided: above 0, below 0, or within the margin.
+
+    `verdict` decides at the level 0.05, with 95% CIs. NaN without a CI.
+    """
+    if gain.interval is None:
+        return math.nan
+    not_above, not_below = gain.tails(0.0)
+    not_within = max(gain.tails(-margin)[0], gain.tails(margin)[1])
+    return min(1.0, 2 * min(not_above, not_below, not_within))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for the number of tests (Holm, 1979); NaN counts as a test that decides nothing."""
+    order = sorted(range(len(p_values)), key=lambda i: (math.isnan(p_values[i]), p_values[i]))
+    adjusted, largest = [math.nan] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = math.nan if math.isnan(p_values[i]) else largest
+    return adjusted
 
 
 def resample(

@@ -5,7 +5,7 @@ import numpy as np
 from eva.config import Config, EnvironmentConfig, ExplorationConfig, LearnerConfig, NetworkConfig, ReplayConfig
 from eva.experiments.framework.arms import DQN, PAPER_WEIGHT, WEIGHT, arm, evaluations, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Expected, Experiment
-from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, Measure
+from eva.experiments.framework.measures import FINAL_RETURN, GREEDY, MEAN_RETURN, Measure
 from eva.presets import preset
 from eva.report.statistics import MARGIN_SHARE, FloatArray
 from eva.schema import changed
@@ -76,7 +76,7 @@ GENERALITY = Experiment(
 
 CARTPOLE_SEEDS = (20, 21, 22)  # tuned on seeds 0 to 17
 PERIOD = 50_000  # of evaluations, in transitions
-NETWORKS = range(5, -1, -1)  # periods before the end: the best of the last six networks counts
+NUM_NETWORKS = 6  # the best of the last ones counts
 NUM_EPISODES = 120
 CHOOSING = 6  # one of this many episodes chooses the network, the others count
 SOLVED = 475.0
@@ -85,7 +85,7 @@ SOLVED = 475.0
 
 def _cartpole_arm(weight: float) -> Arm:
     """Return an arm that plays greedily with the weight it was trained with."""
-    changes = {WEIGHT: weight, **evaluations(PERIOD, NUM_EPISODES, weight, epsilon=0.0)}
+    changes = {WEIGHT: weight, **evaluations(PERIOD, NUM_EPISODES, weight, epsilons=(GREEDY,))}
     folder = f"cartpole/weight-{weight:g}"
     return arm("CartPole-v1", label(weight), folder, preset("cartpole"), changes, seeds=CARTPOLE_SEEDS)
 
@@ -100,7 +100,7 @@ def best_network(returns: FloatArray) -> FloatArray:
 
 BEST = Measure(
     "greedy return of the best network",
-    lambda e, task, label: best_network(np.stack([e.evaluation(task, label, i) for i in NETWORKS])),
+    lambda e, task, label: best_network(e.evaluations(task, label)[-NUM_NETWORKS:]),
 )
 CARTPOLE = Experiment(
     name="cartpole",

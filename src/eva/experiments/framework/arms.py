@@ -29,10 +29,14 @@ def label(weight: float) -> str:
 
 
 def evaluations(
-    period: int, num_episodes: int, *weights: float, epsilon: float = EVALUATION_EPSILON, seed: int = 0
+    period: int,
+    num_episodes: int,
+    *weights: float,
+    epsilons: Sequence[float] = (EVALUATION_EPSILON,),
+    seed: int = 0,
 ) -> Changes:
     """Return the changes that make a run play single episodes every `period` transitions."""
-    fields = {"num_episodes": num_episodes, "weights": weights, "epsilons": (epsilon,), "seed": seed}
+    fields = {"num_episodes": num_episodes, "weights": weights, "epsilons": tuple(epsilons), "seed": seed}
     return {f"evaluation.{name}": value for name, value in {"period_transitions": period, **fields}.items()}
 
 

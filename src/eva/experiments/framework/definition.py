@@ -1,6 +1,7 @@
 """What an experiment is: arms (configurations x seeds) and claims, as data."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -43,6 +44,17 @@ class Claim:
     primary: bool = False  # whether the experiment was made for this claim
 
 
+@dataclass(frozen=True)
+class Requirement:
+    """What the baseline must reach before any claim about its task is judged."""
+
+    measure: Measure
+    task: str
+    arm: str
+    low: float = -math.inf
+    high: float = math.inf
+
+
 def curves(evidence: Evidence) -> Figures:
     """Draw the learning curves of every task."""
     return {"curves": LearningCurves(list(evidence.tasks.values()))}
@@ -61,6 +73,7 @@ class Experiment:
     question: str
     arms: Callable[[], tuple[Arm, ...]]
     claims: tuple[Claim, ...]
+    requirements: tuple[Requirement, ...] = ()
     columns: tuple[Measure, ...] = (FINAL_RETURN, MEAN_RETURN)  # of the table of arms
     figures: Callable[[Evidence], Figures] = curves
     notes: tuple[str, ...] = ()  # facts about the set-up; interpretation belongs in docs/results.md

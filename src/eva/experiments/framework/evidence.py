@@ -93,24 +93,26 @@ class Evidence:
         """Return the labels of a task's arms."""
         return [label for each, label in self.arms if each == task]
 
-    def evaluation(self, task: str, label: str, periods_before_end: int = 0) -> FloatArray:
-        """Return the returns of an evaluation, (episodes, seeds), with the arm's weight; 0 is the last evaluation."""
+    def evaluations(self, task: str, label: str, epsilon: float | None = None) -> FloatArray:
+        """Return the returns of every evaluation with the arm's weight, (evaluations, episodes, seeds).
+
+        `epsilon` is by default the first of the configuration.
+        """
         arm, columns = self.arms[task, label], []
         for job, run in zip(arm.jobs, self.group(task, label).runs, strict=True):
-            config = job.config
-            period = config.evaluation.period_transitions
-            assert period is not None, f"{label} has no evaluations"
-            step = (config.steps // period - periods_before_end) * period
-            weight = config.eva.nonparametric_weight if arm.evaluated_weight is None else arm.evaluated_weight
-            wanted = (step, config.evaluation.epsilons[0], weight)
-            columns.append(read_parsed(run.path / EVALUATIONS, partial(_returns, wanted=wanted, period=period), REMEDY))
-        returns: FloatArray = np.array(columns).T
-        return returns
+            evaluation = job.config.evaluation
+            assert evaluation.period_transitions is not None, f"{label} has no evaluations"
+            weight = job.config.eva.nonparametric_weight if arm.evaluated_weight is None else arm.evaluated_weight
+            wanted = (evaluation.epsilons[0] if epsilon is None else epsilon, weight)
+            parse = partial(_returns, wanted=wanted, number=job.config.steps // evaluation.period_transitions)
+            columns.append(read_parsed(run.path / EVALUATIONS, parse, REMEDY))
+        return np.stack(columns, axis=-1)
 
 
-def _returns(text: str, wanted: tuple[int, float, float], period: int) -> list[float]:
-    """Return the returns with a step, epsilon and weight. Several environments may be a few transitions late."""
+def _returns(text: str, wanted: tuple[float, float], number: int) -> FloatArray:
+    """Return the returns with an epsilon and weight, (evaluations, episodes); raises ValueError if some are missing."""
     lines = map(json.loads, text.splitlines())
-    returns = {(x["step"] // period * period, x["epsilon"], x["weight"]): x["returns"] for x in lines}
-    found: list[float] = returns[wanted]
-    return found
+    returns = np.array([line["returns"] for line in lines if (line["epsilon"], line["weight"]) == wanted])
+    if len(returns) != number:
+        raise ValueError(f"{len(returns)} evaluations with epsilon and weight {wanted} instead of {number}")
+    return returns

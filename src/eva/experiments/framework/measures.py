@@ -1,15 +1,16 @@
 """What arms are compared by."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from eva.config import EVALUATION_EPSILON
 from eva.experiments.framework.evidence import Evidence
-from eva.report.curves import GRID_POINTS, WINDOW_SHARE, curve, final_return, late_returns
+from eva.report.curves import FINAL_SHARE, GRID_POINTS, curve, final_return, late_returns
 from eva.report.statistics import Draw, Estimate, FloatArray, bootstrap, by_run, difference, first_reached, mean
 
-BASELINE = "DQN"
+BASELINE, GREEDY = "DQN", 0.0
 Values = Callable[[Evidence, str, str], FloatArray]
 """From evidence, task and label to one number for each unit of an arm, (n,)."""
 
@@ -67,68 +68,87 @@ class ArmMeasure(Measure):
         return bootstrap(gain, *(self.values(evidence, task, each) for each in labels), draw=self.draw)
 
 
-def _curves_and_finals(evidence: Evidence, task: str, label: str) -> FloatArray:
-    """Return each seed's learning curve and final return, (seeds, G + 2).
-
-    The curve is NaN until its averaging window lies after the decay of epsilon: before, random play may be as good
-    as what is learned.
-    """
-    runs, grid = evidence.group(task, label).runs, evidence.tasks[task].grid
-    decay = runs[0].config.get("exploration", {}).get("epsilon_decay_transitions", 0)
-    counts = grid >= min(decay + WINDOW_SHARE * evidence.group(task, BASELINE).runs[0].planned, grid[-1])
-    return np.array([[*np.where(counts, curve(run, grid), np.nan), final_return(run)] for run in runs])
+def _evaluation_curves(evidence: Evidence, task: str, label: str, epsilon: float = GREEDY) -> FloatArray:
+    """Return each seed's mean return at each evaluation, (seeds, evaluations)."""
+    curves: FloatArray = evidence.evaluations(task, label, epsilon).mean(axis=1).T
+    return curves
 
 
 def _share_needed(evidence: Evidence, task: str) -> Number:
-    """Return when the mean curve first reaches the baseline's final return less the margin, as a share of its run."""
-    whole, length = evidence.tasks[task], evidence.group(task, BASELINE).runs[0].planned
+    """Return when the mean greedy return first reaches the baseline's final one less the margin, as a share of its run.
+
+    Between evaluations the mean greedy return is interpolated linearly.
+    """
+    margin = evidence.tasks[task].margin
 
     def share(arms: Mapping[str, FloatArray], label: str) -> float:
-        target = float(arms[BASELINE][:, -1].mean()) - whole.margin
-        return first_reached(arms[label][:, :-1].mean(axis=0), target, whole.grid) / length
+        target = float(_late(arms[BASELINE]).mean()) - margin
+        points = arms[label].shape[1]
+        done = np.linspace(0.0, 1.0, points + 1)[1:]
+        grid = np.linspace(done[0], 1.0, GRID_POINTS + 1)
+        return first_reached(np.interp(grid, done, arms[label].mean(axis=0)), target, grid)
 
     return share
 
 
-def mean_return(until: int | None = None) -> Measure:
-    """Return the mean of the learning curve, over all of training or its first transitions."""
+def _late(curves: FloatArray, fifths_before_end: int = 0) -> FloatArray:
+    """Return the evaluations in the last fifth of training, or one before it: (seeds, evaluations) -> (seeds, some)."""
+    count = max(1, round(FINAL_SHARE * curves.shape[1]))
+    end = curves.shape[1] - count * fifths_before_end
+    return curves[:, max(0, end - count) : end]
+
+
+def evaluated(name: str, epsilon: float, *, late: bool = False, paired: bool = False) -> Measure:
+    """Return the mean return of the evaluations with an epsilon: throughout training, or in its last fifth."""
 
     def values(evidence: Evidence, task: str, label: str) -> FloatArray:
-        grid, runs = evidence.tasks[task].grid, evidence.group(task, label).runs
-        if until is not None:  # as if the run had ended there: no schedule depends on its length
-            if min(run.planned for run in runs) < until:
-                return np.full(len(runs), np.nan)
-            grid = np.linspace(0.0, until, GRID_POINTS + 1)
-            runs = tuple(replace(run, planned=until, transitions=min(until, run.transitions)) for run in runs)
-        curves = np.array([curve(run, grid) for run in runs])
-        known = ~np.isnan(curves)
-        with np.errstate(invalid="ignore"):
-            means: FloatArray = np.where(known, curves, 0.0).sum(axis=1) / known.sum(axis=1)
+        curves = _evaluation_curves(evidence, task, label, epsilon)
+        means: FloatArray = (_late(curves) if late else curves).mean(axis=1)
         return means
 
-    return Measure("mean return over training" if until is None else f"mean return, first {until:,}", values)
+    return Measure(name, values, paired=paired)
 
 
-def single_episodes(name: str, *periods_before_end: int, unit: str = "networks", paired: bool = True) -> Measure:
-    """Return the mean return of the single episodes that each network played in one evaluation or several."""
+def _rise(evidence: Evidence, task: str, label: str) -> FloatArray:
+    curves = _evaluation_curves(evidence, task, label, EVALUATION_EPSILON)
+    rises: FloatArray = _late(curves).mean(axis=1) - _late(curves, 1).mean(axis=1)
+    return rises / evidence.tasks[task].margin
+
+
+def greedy_mean(until: int) -> Measure:
+    """Return the mean greedy return over the first transitions of a run."""
 
     def values(evidence: Evidence, task: str, label: str) -> FloatArray:
-        means: FloatArray = np.mean([evidence.evaluation(task, label, i) for i in periods_before_end], axis=(0, 1))
+        period = evidence.arms[task, label].jobs[0].config.evaluation.period_transitions or until
+        means: FloatArray = _evaluation_curves(evidence, task, label)[:, : until // period].mean(axis=1)
         return means
 
-    return Measure(name, values, unit, paired)
+    return Measure(f"greedy return, first {until:,}", values)
+
+
+def _mean_return(evidence: Evidence, task: str, label: str) -> FloatArray:
+    """Return the mean of each run's learning curve."""
+    curves = np.array([curve(run, evidence.tasks[task].grid) for run in evidence.group(task, label).runs])
+    known = ~np.isnan(curves)
+    with np.errstate(invalid="ignore"):
+        means: FloatArray = np.where(known, curves, 0.0).sum(axis=1) / known.sum(axis=1)
+    return means
 
 
 def gain(name: str, over: Mapping[str, str]) -> Measure:
-    """Return each seed's mean return over training less that of the arm that `over` names."""
-    values = MEAN_RETURN.values
+    """Return each seed's greedy return over training less that of the arm that `over` names."""
+    values = GREEDY_MEAN.values
     return Measure(name, lambda e, task, label: values(e, task, label) - values(e, task, over[label]))
 
 
 FINAL_RETURN = Measure("final return", lambda e, *arm: np.array([final_return(x) for x in e.group(*arm).runs]))
-MEAN_RETURN = mean_return()
+MEAN_RETURN = Measure("mean return over training", _mean_return)
 LARGEST_Q = Measure("largest abs(Q)", lambda e, *arm: np.array([np.max([x.largest_abs_q for x in e.group(*arm).runs])]))
+GREEDY_MEAN = evaluated("greedy return over training", GREEDY)
+GREEDY_FINAL = evaluated("final greedy return", GREEDY, late=True)
+SLIGHTLY_RANDOM_FINAL = evaluated(f"final return, epsilon {EVALUATION_EPSILON:g}", EVALUATION_EPSILON, late=True)
+RISE = Measure("rise over the last fifth of training, in margins", _rise)
 DATA_SHARE = ArmMeasure(
-    "transitions to DQN's end, of its run", _curves_and_finals, higher_is_better=False, number=_share_needed
+    "transitions to DQN's end, of its run", _evaluation_curves, higher_is_better=False, number=_share_needed
 )
 LATE_EPISODES = Measure("return of late episodes", lambda e, *arm: late_returns(e.group(*arm).runs[0]), "episodes")

@@ -4,14 +4,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import jinja2
 
-from eva.experiments.framework.definition import Experiment
+from eva.experiments.framework.definition import Experiment, Requirement
 from eva.experiments.framework.evidence import Evidence
-from eva.experiments.framework.judge import Judgement, judge
+from eva.experiments.framework.judge import Judgement, failed_requirements, judge
 from eva.report import plots
 from eva.report.format import number, signed
 from eva.report.reading import RunRecord
@@ -47,6 +46,7 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
         "command": " ".join(experiment.command),
         "notes": experiment.notes,
         "claims": [_claim(each) for each in judge(experiment, evidence)],
+        "failed": [_failed(*each) for each in failed_requirements(experiment, evidence)],
         "arms": _arms(experiment, evidence),
         "levels": {
             task.name: {"optimum": task.optimum, "random play": task.chance} for task in evidence.tasks.values()
@@ -57,6 +57,11 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
     }
 
 
+def _failed(each: Requirement, value: float) -> dict[str, Any]:
+    required = {"low": each.low, "high": each.high}
+    return {"task": each.task, "arm": each.arm, "measure": each.measure.name, "value": value, **required}
+
+
 def _claim(each: Judgement) -> dict[str, Any]:
     claim, difference = each.claim, each.difference
     stated = {"where": claim.where, "claim": claim.text, "primary": claim.primary}
@@ -64,6 +69,7 @@ def _claim(each: Judgement) -> dict[str, Any]:
     expected = {"measure": claim.measure.name, "expected": claim.expected}
     measured = {"difference": difference.value, "ci": [difference.low, difference.high], "n": difference.n}
     judged = {"unit": claim.measure.unit, "margin": each.margin, "verdict": each.verdict, "agrees": each.agrees}
+    judged |= {"p": each.p, "largest_gain": each.gain.high if each.verdict == "undecided" else None}
     return {**stated, **compared, **expected, **measured, **judged}
 
 
@@ -74,7 +80,7 @@ def _arms(experiment: Experiment, evidence: Evidence) -> list[dict[str, Any]]:
     for (shown, label), arm in rows.items():
         runs = evidence.group(arm.task, label).runs if arm.jobs else ()
         row = {"task": shown, "arm": label, "diverged": sum(run.diverged is not None for run in runs)}
-        cells = {measure.name: asdict(measure.estimate(evidence, arm.task, label)) for measure in experiment.columns}
+        cells = {each.name: each.estimate(evidence, arm.task, label).numbers for each in experiment.columns}
         table.append({**row, **cells})
     return table
 
