@@ -23,7 +23,7 @@ from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
 from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.judge import agreement, judge
-from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, LARGEST_Q, MEAN_RETURN, mean_return
+from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, LARGEST_Q, MEAN_RETURN, greedy_mean
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.report.statistics import Estimate, verdict

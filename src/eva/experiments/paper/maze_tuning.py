@@ -33,8 +33,9 @@ def arms() -> Iterator[Arm]:
         config = replace(preset(each["preset"]), learner=LearnerConfig(), exploration=ExplorationConfig(), steps=steps)
         period = steps // each.get("evaluations", NUM_EVALUATIONS)
         evaluated = evaluations(period, NUM_EPISODES, 0.0, epsilons=(GREEDY,), seed=EVALUATION_SEED)
+        base = {**TUNING["base"], **TUNING["unused"][each["preset"]]}
         for label in each.get("settings", TUNING["settings"]):
-            changes = {WEIGHT: 0.0, **evaluated, **TUNING["base"], **settings[label]}
+            changes = {WEIGHT: 0.0, **evaluated, **base, **settings[label]}
             yield arm(name, label, f"maze-tuning/{name}/{label}", config, changes, seeds=each["seeds"])
 
 
