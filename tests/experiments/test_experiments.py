@@ -16,11 +16,11 @@ from eva.config import EvaluationConfig
 from eva.errors import UserError
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework import command
-from eva.experiments.framework.arms import SEEDS
 from eva.experiments.framework.command import Places, list_runs, quick, run_experiment, write_page
 from eva.experiments.framework.definition import Arm, jobs_of
 from eva.experiments.framework.evidence import Records
 from eva.experiments.paper import atari
+from eva.experiments.paper.maze import SEEDS
 from eva.experiments.paper.maze_tuning import TUNING
 from eva.presets import PRESETS, for_game, preset
 from eva.runs.record.directory import default_directory
@@ -103,7 +103,7 @@ def test_runs_of_an_arm_differ_only_in_the_seed(name: str) -> None:
 
 
 def test_jobs_are_ordered_seed_by_seed() -> None:
-    first, second = jobs("maze-two-coins"), [job for arm in arms("maze-two-coins") for job in arm.jobs]
+    first, second = jobs("consolidation"), [job for arm in arms("consolidation") for job in arm.jobs]
     assert [job.config.seed for job in first] == sorted(job.config.seed for job in second)
     ragged = [Arm("", "a", tuple(second[:1])), Arm("", "b", tuple(second[1:3]))]
     assert jobs_of(ragged) == [second[0], second[1], second[2]]
@@ -135,24 +135,25 @@ def test_presets_and_experiments_with_one_directory_share_the_run() -> None:
 
 
 def test_sizes_of_the_papers_experiments() -> None:
-    five = [0, 1, 2, 3, 4]
     expected = {
-        "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}, five),
-        "maze-two-coins": ({2}, {150_000}, {0.0, 0.2, 0.4, 0.8}, five),
-        "maze-single-episode": ({4}, {300_000}, {0.0}, [0, 1, 2]),
-        "trace-computations": ({2}, {150_000}, {0.0, 0.4}, five),
-        "kernel-width": ({2}, {150_000}, {0.0, 0.4}, five),
-        "consolidation": ({1}, {100_000}, {0.4}, five),
+        "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}),
+        "maze-two-coins": ({2}, {200_000}, {0.0, 0.2, 0.4, 0.8}),
+        "maze-single-episode": ({4}, {300_000}, {0.0}),
+        "trace-computations": ({2}, {200_000}, {0.0, 0.4}),
+        "kernel-width": ({2}, {200_000}, {0.0, 0.4}),
+        "consolidation": ({1}, {100_000}, {0.4}),
     }
-    for name, (coins, steps, weights, seeds) in expected.items():
+    for name, (coins, steps, weights) in expected.items():
         configs = [job.config for job in jobs(name)]
         assert {config.maze.num_coins for config in configs} == coins
         assert {config.steps for config in configs} == steps
         assert {config.eva.nonparametric_weight for config in configs} == weights
-        assert sorted({config.seed for config in configs}) == seeds
-    weights = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-    assert jobs("maze-single-episode")[0].config.evaluation == EvaluationConfig(300_000, 200, weights, (0.05,))
-    assert jobs("consolidation")[0].config.evaluation == EvaluationConfig(20_000, 200, (0.0, 0.4), (0.05,))
+        assert {config.seed for config in configs} == set(SEEDS)
+    assert len(SEEDS) == 10
+    weights, epsilons = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (0.0, 0.05)
+    assert jobs("maze-single-episode")[0].config.evaluation == EvaluationConfig(30_000, 50, weights, epsilons)
+    assert jobs("maze-two-coins")[0].config.evaluation == EvaluationConfig(10_000, 50, (0.0, 0.2, 0.4), epsilons)
+    assert jobs("consolidation")[0].config.evaluation == EvaluationConfig(5_000, 50, (0.0, 0.4), epsilons)
     assert jobs("maze-tuning")[0].config.evaluation == EvaluationConfig(6_000, 50, (0.0,), (0.0,), seed=1_000)
     planned = [job.config.eva for job in jobs("consolidation")]
     assert (60_000, 20_000) in {(each.anneal_start_transitions, each.anneal_transitions) for each in planned}
@@ -202,14 +203,14 @@ def test_quick_form_is_small_and_has_every_arm(name: str) -> None:
 
 def test_finished_runs_are_kept_at_once(places: Places, executed: list[Job]) -> None:
     each = experiment("consolidation")
-    StubExecutor.failing = "kept/seed-3"
-    with pytest.raises(UserError, match=r"1 of 10 runs failed \(.*kept/seed-3 has failed: it diverged \(see .*\)\)"):
+    StubExecutor.failing = "kept/seed-4003"
+    with pytest.raises(UserError, match=r"1 of 20 runs failed \(.*kept/seed-4003 has failed: it diverged \(see .*\)\)"):
         run_experiment(each, places, 3)
     kept = {path.parent.relative_to(places.results) for path in places.results.rglob("status.json")}
     assert kept == {"consolidation" / Path("runs") / job.directory for job in jobs("consolidation")} - {
-        Path("consolidation/runs/consolidation/kept/seed-3")
+        Path("consolidation/runs/consolidation/kept/seed-4003")
     }
-    record = places.results / "consolidation/runs/consolidation/annealed/seed-0"
+    record = places.results / "consolidation/runs/consolidation/annealed/seed-4000"
     packed = (record / "episodes.csv.gz").read_bytes()
     assert gzip.decompress(packed) == (executed[0].directory / "episodes.csv").read_bytes()
     assert packed[4:8] == bytes(4), "no time in it"
@@ -228,7 +229,7 @@ def test_finished_runs_are_not_repeated(places: Places, executed: list[Job]) -> 
     write_run(fourth, places.runs / fourth.directory)
     (places.runs / fourth.directory / "evaluations.jsonl").unlink()  # finished, but not evaluated
     run_listed = list_runs(each, places).splitlines()
-    assert ["done" in line for line in run_listed] == [False, True, False, True] + [False] * 7
+    assert ["done" in line for line in run_listed] == [False, True, False, True] + [False] * 17
     assert "stopped at 100,000" in run_listed[2]
     shutil.rmtree(places.runs / second.directory)
     shutil.rmtree(places.runs / fourth.directory)
@@ -266,7 +267,7 @@ def test_a_different_run_in_the_same_directory_is_not_used(places: Places, execu
 def test_quick_does_not_touch_results(places: Places, executed: list[Job]) -> None:
     run_experiment(experiment("maze-single-episode"), replace(places, quick=True), 3)
     assert not places.results.exists()
-    assert len(list((places.runs / "quick" / "results").rglob("episodes.csv.gz"))) == 3
+    assert len(list((places.runs / "quick" / "results").rglob("episodes.csv.gz"))) == 8
     assert {job.command[-1] for job in executed} == {"--quick"}
 
 
@@ -337,7 +338,7 @@ def test_pages_and_figures_are_deterministic(tmp_path: Path) -> None:
     for _ in range(2):
         write_page(each, each.arms(), records)
         contents.append({p.name: p.read_bytes() for p in (tmp_path / each.name).iterdir() if p.is_file()})
-    figures = {f"{name}.{form}" for name in ("curves", "weights") for form in ("svg", "png")}
+    figures = {f"{name}.{form}" for name in ("curves", "greedy", "weights") for form in ("svg", "png")}
     assert contents[0] == contents[1]
     assert set(contents[0]) == {"README.md", "summary.json", *figures}
     assert all(b"<dc:date>" not in content for content in contents[0].values())

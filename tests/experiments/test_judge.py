@@ -23,13 +23,21 @@ from eva.experiments.framework.command import write_page
 from eva.experiments.framework.definition import Experiment, jobs_of
 from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.judge import agreement, judge
-from eva.experiments.framework.measures import DATA_SHARE, FINAL_RETURN, LARGEST_Q, MEAN_RETURN, greedy_mean
+from eva.experiments.framework.measures import (
+    DATA_SHARE,
+    FINAL_RETURN,
+    GREEDY_FINAL,
+    GREEDY_MEAN,
+    LARGEST_Q,
+    MEAN_RETURN,
+    greedy_mean,
+)
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
-from tests.helpers.synthetic import ORIGIN, Learned, Played, World, draw_nothing, nothing_played, write_run
+from tests.helpers.synthetic import ORIGIN, Learned, Played, World, draw_nothing, write_run
 
 ENDS = st.floats(-10, 10)
 
@@ -43,7 +51,7 @@ def evidence_of(
     tmp_path: Path,
     each: Experiment,
     world: World = lambda _: Learned(0.5),
-    played: Played = nothing_played,
+    played: Played | None = None,
     measured: dict[str, Any] | None = None,
 ) -> Evidence:
     """Return the evidence of an experiment whose runs are known."""
@@ -63,6 +71,11 @@ def found(each: Experiment, evidence: Evidence) -> list[tuple[str, str]]:
 
 def weight(job: Job) -> float:
     return job.config.eva.nonparametric_weight
+
+
+def summary_of(tmp_path: Path, name: str) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((tmp_path / name / "summary.json").read_text())
+    return summary
 
 
 def spread(job: Job) -> float:
@@ -123,36 +136,81 @@ def test_claims_name_existing_arms_and_one_is_primary(name: str) -> None:
     assert sum(claim.primary for claim in each.claims) == (name not in ("maze-tuning", "memory-choices", "generality"))
 
 
-@pytest.mark.parametrize(
-    ("eva_after", "expected"),
-    [(0.3, [("better", "yes"), ("better", "yes")]), (0.8, [("worse", "no"), ("worse", "no")])],
-)
-def test_learning_faster_is_better(eva_after: float, expected: list[tuple[str, str]], tmp_path: Path) -> None:
+GAIN_OF_EVA = 0.02
+
+
+def plays(after: dict[float, float], high: float = 1.8) -> Played:
+    """Return evaluations that reach `high` after a share of training; with EVA a network plays a little better."""
+
+    def played(job: Job, step: int, w: float, _: int) -> float:
+        boost = (GAIN_OF_EVA + 0.1 * spread(job)) * (w != weight(job))
+        return boost + (high + spread(job) if step > after[weight(job)] * job.config.steps else -1.0)
+
+    return played
+
+
+@pytest.mark.parametrize(("eva_after", "answers"), [(0.3, ["better"] * 2), (0.8, ["worse"] * 2)])
+def test_learning_faster_is_better(eva_after: float, answers: list[str], tmp_path: Path) -> None:
     each = experiment("maze-two-coins")
-    after = {0.0: 0.6, 0.2: 0.5, 0.4: eva_after, 0.8: eva_after}
-    evidence = evidence_of(tmp_path, each, lambda job: Learned(1.5 + spread(job), after[weight(job)]))
-    assert found(each, evidence) == [*expected, ("no difference", "yes")]
+    played = plays({0.0: 0.5, 0.2: 0.5, 0.4: eva_after, 0.8: eva_after})
+    evidence = evidence_of(tmp_path, each, played=played)
+    verdicts = [verdict for verdict, _ in found(each, evidence)]
+    assert verdicts[:3] == [*answers, "no difference"]
+    assert verdicts[3:5] == ["no difference"] * 2, "the networks gain less than the margin"
+    assert verdicts[5:] == ["no difference"] * 2, "all end alike"
 
 
 def test_measures_of_known_curves(tmp_path: Path) -> None:
     each = experiment("maze-two-coins")
     after = {0.0: 0.6, 0.2: 0.5, 0.4: 0.3, 0.8: 0.3}
     evidence = evidence_of(tmp_path, each, lambda job: Learned(1.0, after[weight(job)]))
-    final, mean, share, early = (
+    final, mean, greedy, late, share, early = (
         measure.estimate(evidence, "two coins", "EVA, weight 0.4")
-        for measure in (FINAL_RETURN, MEAN_RETURN, DATA_SHARE, mean_return(40_000))
+        for measure in (FINAL_RETURN, MEAN_RETURN, GREEDY_MEAN, GREEDY_FINAL, DATA_SHARE, greedy_mean(60_000))
     )
-    assert final == Estimate(1.0, 1.0, 1.0, 5)
+    assert final == Estimate(1.0, 1.0, 1.0, 10)
     # From -1 to 1 at 30% of training, half a window of 5% late.
     assert mean.value == pytest.approx(-0.325 + 0.675, abs=0.01)
-    # The baseline ends at 1; within the margin of 0.15 the curve gets there when 92.5% of the window is over.
+    # Six of twenty evaluations are at most at 30% of training.
+    assert greedy.value == pytest.approx((14 - 6) / 20)
+    assert late.value == pytest.approx(1.0)
+    # The baseline ends at 1; the line from -1 at 30% to 1 at 35% is within the margin of 0.15 when 92.5% of it is over.
     assert share.value == pytest.approx(0.3 + 0.925 * 0.05, abs=0.01)
-    assert early.value == pytest.approx(-1.0), "nothing is learned in the first 40,000 transitions"
+    assert early.value == pytest.approx(-1.0), "nothing is learned in the first 60,000 transitions"
+
+
+@pytest.mark.parametrize(("high", "after"), [(1.5, 0.5), (1.8, 0.7)])
+def test_nothing_is_judged_if_dqn_fails_or_is_still_learning(high: float, after: float, tmp_path: Path) -> None:
+    each = experiment("maze-two-coins")
+    evidence = evidence_of(tmp_path, each, played=plays(dict.fromkeys((0.0, 0.2, 0.4, 0.8), after), high))
+    assert set(found(each, evidence)) == {("not judged", "open")}
+    write_page(each, each.arms(), Records(tmp_path, each.name))
+    page = (tmp_path / each.name / "README.md").read_text()
+    assert "**Not judged:** DQN (two coins) must reach a" in page
+    assert all(each["verdict"] == "not judged" for each in summary_of(tmp_path, each.name)["claims"])
+
+
+def test_secondary_claims_are_adjusted_for_their_number(tmp_path: Path) -> None:
+    each = experiment("maze-two-coins")
+    rising = plays(dict.fromkeys((0.0, 0.2, 0.4, 0.8), 0.5))
+    gains = [0.0, 1.0] * 5  # t = 3: p = 0.015, times up to 6 claims
+
+    def played(job: Job, step: int, w: float, i: int) -> float:
+        return rising(job, step, w, i) + (gains[job.config.seed % 10] if w == 0.2 and weight(job) == 0 else 0.0)
+
+    evidence = evidence_of(tmp_path, each, played=played)
+    (position,) = (i for i, claim in enumerate(each.claims) if claim.text.startswith("Weight 0.2"))
+    alone = replace(each, claims=(replace(each.claims[position], primary=True),))
+    assert judge(alone, evidence)[0].p == pytest.approx(0.015, abs=0.003)
+    assert found(alone, evidence) == [("better", "yes")]
+    together = judge(replace(each, claims=(each.claims[position],) * 6), evidence)
+    assert {judgement.p for judgement in together} == {6 * judge(alone, evidence)[0].p}
+    assert {(judgement.verdict, judgement.agrees) for judgement in together} == {("undecided", "open")}
 
 
 def test_a_level_that_is_never_reached_is_infinite(tmp_path: Path) -> None:
     each = experiment("maze-two-coins")
-    evidence = evidence_of(tmp_path, each, lambda job: Learned(1.5 if weight(job) == 0 else 0.0))
+    evidence = evidence_of(tmp_path, each, lambda job: Learned(1.8 if weight(job) == 0 else 0.0))
     assert DATA_SHARE.estimate(evidence, "two coins", "EVA, weight 0.4").value == math.inf
     judgement = judge(each, evidence)[1]
     assert (judgement.difference.value, judgement.verdict) == (math.inf, "worse")
@@ -161,17 +219,15 @@ def test_a_level_that_is_never_reached_is_infinite(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gains", "expected"),
     [
-        ((0, 0.5, 1, 1, 0.5, -1), [("better", "yes"), ("no difference", "yes"), ("better", "yes"), ("worse", "yes")]),
-        ((0, 0, -1, 0, 0, 0), [("worse", "no"), ("worse", "no"), ("worse", "no"), ("better", "no")]),
+        ((0, 0.3, 0.5, 0.5, 0.2, -1), ["better", "no difference", "better", "worse", "better"]),
+        ((0, 0, -1, 0, 0, 0), ["worse", "worse", "worse", "better", "worse"]),
     ],
 )
-def test_single_episodes_are_paired_by_network(
-    gains: tuple[float, ...], expected: list[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_single_episodes_are_paired_by_network(gains: tuple[float, ...], expected: list[str], tmp_path: Path) -> None:
     by_weight = dict(zip((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), gains, strict=True))
     each = experiment("maze-single-episode")
-    played: Played = lambda job, _, w, i: by_weight[w] + 10 * job.config.seed + 0.001 * job.config.seed * w  # noqa: E731
-    assert found(each, evidence_of(tmp_path, each, played=played)) == expected
+    played: Played = lambda job, _, w, i: 3.5 + by_weight[w] + job.config.seed % 7 + 0.01 * spread(job) * w  # noqa: E731
+    assert [verdict for verdict, _ in found(each, evidence_of(tmp_path, each, played=played))] == expected
 
 
 def test_consolidation_compares_the_annealed_network_with_eva_kept(tmp_path: Path) -> None:
@@ -182,26 +238,31 @@ def test_consolidation_compares_the_annealed_network_with_eva_kept(tmp_path: Pat
         return (-step / 100_000 if is_annealed and w == 0 else 0.5) + spread(job) * w
 
     evidence = evidence_of(tmp_path, each, played=played)
-    assert found(each, evidence) == [("no difference", "yes"), ("worse", "no")]
-    _, before, after = (measure.estimate(evidence, ONE_COIN, ANNEALED) for measure in each.columns)
-    assert (before.value, after.value) == pytest.approx((-0.6, -1.0))
+    assert found(each, evidence) == [("worse", "no"), ("no difference", "yes")]
+    after = each.columns[0].estimate(evidence, ONE_COIN, ANNEALED)
+    assert after.value == pytest.approx(-np.mean([0.85, 0.9, 0.95, 1.0]))
 
 
-def test_evaluations_are_counted_from_the_end_and_may_be_late_or_missing(tmp_path: Path) -> None:
+def test_evaluations_may_be_late_but_not_missing(tmp_path: Path) -> None:
     each = experiment("maze-tuning")
     evidence = evidence_of(tmp_path, each, played=lambda job, step, *_: step / job.config.steps + job.config.seed)
     arm = each.arms()[0]
-    for run in evidence.group(arm.task, arm.label).runs:
-        _, *later = map(json.loads, (run.path / "evaluations.jsonl").read_text().splitlines())
-        lines = [{**line, "step": line["step"] + 1} for line in later]  # several environments overshoot
-        (run.path / "evaluations.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    final, mean, largest = (measure.values(evidence, arm.task, arm.label).tolist() for measure in each.columns)
+    files = [run.path / "evaluations.jsonl" for run in evidence.group(arm.task, arm.label).runs]
+    for file in files:
+        lines = map(json.loads, file.read_text().splitlines())
+        late = [{**line, "step": line["step"] + 1} for line in lines]  # several environments overshoot
+        file.write_text("".join(json.dumps(line) + "\n" for line in late))
+    final, mean, needed, _, largest = (
+        measure.values(evidence, arm.task, arm.label).tolist() for measure in each.columns
+    )
     assert final == pytest.approx([1_000.9, 1_001.9])
     assert mean == pytest.approx([1_000.7, 1_001.7])
+    assert needed == [30_000.0], "an evaluation is 0.2 above the one before, and the margin is 0.1"
     assert np.isnan(largest).tolist() == [True]  # not recorded
-    assert evidence.evaluation(arm.task, arm.label, 3).shape == (50, 2)
+    assert evidence.evaluations(arm.task, arm.label).shape == (5, 50, 2)
+    files[0].write_text("".join(files[0].read_text().splitlines(keepends=True)[1:]))
     with pytest.raises(UserError, match=r"evaluations\.jsonl"):
-        evidence.evaluation(arm.task, arm.label, 4)
+        evidence.evaluations(arm.task, arm.label)
 
 
 def test_largest_value_of_an_arm_is_that_of_any_run(tmp_path: Path) -> None:
@@ -219,7 +280,7 @@ def test_gains_of_eva_are_compared(tmp_path: Path) -> None:
 
     def world(job: Job) -> Learned:
         is_prioritised = job.config.replay.prioritised
-        return Learned(1.5 + spread(job), 0.3 if weight(job) > 0 and not is_prioritised else 0.6)
+        return Learned(1.8 + spread(job), 0.3 if weight(job) > 0 and not is_prioritised else 0.5)
 
     expected = [("better", "yes"), ("no difference", "no"), ("worse", "no"), ("better", "yes")]
     assert found(each, evidence_of(tmp_path, each, world)) == expected
@@ -244,7 +305,7 @@ def trace_costs(kbrl: float) -> dict[str, Any]:
 @pytest.mark.parametrize(("kbrl", "expected"), [(100.0, ("worse", "yes")), (2.0, ("better", "no"))])
 def test_kernel_based_rl_costs_ten_times_as_much(kbrl: float, expected: tuple[str, str], tmp_path: Path) -> None:
     each = experiment("trace-computations")
-    world: World = lambda job: Learned(1.0 + spread(job))  # noqa: E731
+    world: World = lambda job: Learned(1.8 + spread(job))  # noqa: E731
     answers = found(each, evidence_of(tmp_path, each, world, measured=trace_costs(kbrl)))
     assert answers == [("no difference", "no"), ("no difference", "yes"), expected]
 
@@ -282,7 +343,7 @@ def test_memory_choices_are_judged_by_return(tmp_path: Path) -> None:
     def world(job: Job) -> Learned:
         arm = job.directory.parts[1].removeprefix("weight-0.4-double-")
         late = {"memory-5000": 2.0, "k-20": 1.5}.get(arm, 1.0)
-        return Learned(1.8 + spread(job), late * 30_000 / job.config.steps)
+        return Learned(1.8 + spread(job), late * 39_000 / job.config.steps)
 
     evidence = evidence_of(tmp_path, each, world)
     judgements = {judgement.claim.text: judgement for judgement in judge(each, evidence)}
@@ -358,10 +419,10 @@ def test_pages_hold_every_claim_and_arm(tmp_path: Path) -> None:
         assert claim["claim"] in page
         assert f"{claim['verdict']}: {claim['claim']}" in shown
     for arm in each.arms():
-        assert f"| {arm.task} | {arm.label} | 5 |" in page
-    for words in ("c0ffeec0ffee (35 runs)", "a processor, 2 cores", "`eva experiment maze-one-coin`", "2026-01-02"):
+        assert f"| {arm.task} | {arm.label} | 10 |" in page
+    for words in ("c0ffeec0ffee (70 runs)", "a processor, 2 cores", "`eva experiment maze-one-coin`", "2026-01-02"):
         assert words in page
-    assert max(map(len, page.splitlines())) < 400
+    assert max(map(len, page.splitlines())) < 600
 
 
 def test_continued_and_diverged_runs_are_shown(tmp_path: Path) -> None:
@@ -374,8 +435,8 @@ def test_continued_and_diverged_runs_are_shown(tmp_path: Path) -> None:
     (second / "status.json").write_text(json.dumps(status))
     write_page(each, each.arms(), Records(tmp_path, each.name))
     page = (tmp_path / each.name / "README.md").read_text()
-    assert "beefbeefbeef, with uncommitted changes (1 run); c0ffeec0ffee (20 runs)" in page
-    assert sum(line.endswith("| 1 |") for line in page.splitlines()) == 1
+    assert "beefbeefbeef, with uncommitted changes (1 run); c0ffeec0ffee (40 runs)" in page
+    assert sum(line.endswith("| 1 |") for line in page.splitlines()) == 3, "DQN, and its networks with EVA"
     summary = json.loads((tmp_path / each.name / "summary.json").read_text())
     assert 5_000.0 in summary["largest_abs_q"].values()
 
@@ -394,7 +455,7 @@ def test_claims_are_undecided_with_one_seed(tmp_path: Path) -> None:
     each = experiment("maze-two-coins")
     arms = tuple(replace(arm, jobs=arm.jobs[:1]) for arm in each.arms())
     short = replace(each, arms=lambda: arms)
-    evidence = evidence_of(tmp_path, short, lambda job: Learned(1.5, 0.6 - weight(job)))
+    evidence = evidence_of(tmp_path, short, lambda job: Learned(1.8, 0.5 - weight(job) / 2))
     assert set(found(short, evidence)) == {("undecided", "open")}
 
 

@@ -39,18 +39,14 @@ def nothing_learned(_: Job) -> Learned:
     return Learned(0.0)
 
 
-def nothing_played(*_: object) -> float:
-    return 0.0
-
-
 def write_run(
     job: Job,
     directory: Path,
     world: World = nothing_learned,
-    played: Played = nothing_played,
+    played: Played | None = None,
     state: str = "finished",
 ) -> None:
-    """Write a run directory as training would."""
+    """Write a run directory as training would; by default evaluations return what training returns."""
     directory.mkdir(parents=True)
     steps, learned = job.config.steps, world(job)
     ends = [steps * (i + 1) // EPISODES for i in range(EPISODES)]
@@ -63,13 +59,14 @@ def write_run(
         "timing.jsonl": json.dumps({"step": steps, "seconds": 360.0, "steps_per_second": 5.0}) + "\n",
     }
     evaluation = job.config.evaluation
+    play = played or (lambda _job, step, *_: learned.high if step > learned.after * steps else LOW)
     if evaluation.period_transitions is not None:
         lines = [
             {"step": step, "epsilon": epsilon, "weight": weight, "returns": returns}
             for step in range(evaluation.period_transitions, steps + 1, evaluation.period_transitions)
             for epsilon in evaluation.epsilons
             for weight in evaluation.weights
-            for returns in [[played(job, step, weight, i) for i in range(evaluation.num_episodes)]]
+            for returns in [[play(job, step, weight, i) for i in range(evaluation.num_episodes)]]
         ]
         files[EVALUATIONS] = "".join(json.dumps(line) + "\n" for line in lines)
     for name, text in files.items():

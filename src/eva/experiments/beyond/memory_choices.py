@@ -10,7 +10,7 @@ from eva.experiments.framework.measures import Measure, greedy_mean
 from eva.experiments.paper.maze import TWO_COINS, learned
 from eva.report.plots import Intervals
 
-SHORT, PAIRED, LONG = 80_000, 100_000, 150_000  # transitions
+SHORT, PAIRED, LONG = 80_000, 100_000, 160_000  # transitions
 DEFAULT, SHARED = "the default", "two environments, one value buffer"
 NUM_ENVIRONMENTS = "environment.num_environments"
 
@@ -99,7 +99,7 @@ EXPERIMENT = Experiment(
     ),
     columns=tuple(map(greedy_mean, (SHORT, PAIRED, LONG))),
     figures=figures,
-    requirements=learned(TWO_COINS, 1.70),
+    requirements=learned(TWO_COINS, 1.70, DOUBLE_DQN),
     notes=(
         f"The default is {DOUBLE_DQN} with EVA: weight {PAPER_WEIGHT:g}, k = 5 neighbours in a decision, M = 10 "
         "trajectories of T = 50 transitions in a plan every 20 steps, a replay memory of 50,000 states. Its runs and "
