@@ -29,7 +29,7 @@ ALLOWED = {
     "build": BASE | {"ids", "agent", "config", "envs", "games", "build_memory"},
     "runs": BASE
     | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
-    | {"build_memory"},
+    | {"build_memory", "envs.maze_layout", "envs.maze_values"},
     "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},

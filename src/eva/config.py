@@ -206,6 +206,8 @@ class EvaluationConfig:
     """Probabilities of a random action; 0 is greedy."""
     seed: CountOrZero = 0
     """Seed of start states and exploration; independent of the seed of training."""
+    accuracy: bool = False
+    """Also compare Q_theta, Q_NP and Q_EVA with the exact values, in accuracy.jsonl; only in the maze."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +262,8 @@ class Config:
                 f"eva.value_buffer_capacity is {eva.value_buffer_capacity}, but must hold eva.num_neighbours "
                 f"({eva.num_neighbours}) entries in each value buffer: raise it or lower eva.num_neighbours."
             )
+        if self.evaluation.accuracy and self.environment.id != MAZE_ID:
+            raise UserError("evaluation.accuracy needs exact values, which only the maze has: leave it False.")
         if self.replay.replay_capacity < 2 * self.environment.num_environments:
             raise UserError("replay.replay_capacity must be at least 2 for each environment: raise it.")
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,9 @@ from eva.build import build_environment, build_player, generators
 from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
+from eva.runs.accuracy import accuracies
 from eva.runs.loading import load_run
+from eva.runs.record.columns import ACCURACY, EVALUATIONS
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.types import VectorEnvironment
 
@@ -39,13 +42,19 @@ def evaluate(
     return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]
 
 
-def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[Evaluation]:
-    """Play the episodes of `config.evaluation`; everything that training depends on stays as it is."""
+def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines that `config.evaluation` asks for, each with the name of its record.
+
+    Everything that training depends on stays as it is.
+    """
     evaluation, index = config.evaluation, agent.replay.index
     search_state = copy.deepcopy(index.search_state())
     for epsilon in evaluation.epsilons:
         for weight in evaluation.weights:
-            yield _evaluate(config, agent, weight, evaluation.num_episodes, evaluation.seed, epsilon)
+            played = _evaluate(config, agent, weight, evaluation.num_episodes, evaluation.seed, epsilon)
+            yield EVALUATIONS, played.line
+    if evaluation.accuracy:
+        yield from ((ACCURACY, line) for line in accuracies(config, agent))
     index.load_search_state(search_state)
 
 

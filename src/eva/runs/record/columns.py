@@ -1,5 +1,10 @@
 """Names in the files of a run directory; imports no torch, so that reports can use it."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from eva.config import EvaluationConfig
+
 METRICS = {
     "step": "transitions so far, over all environments",
     "episodes": "episodes finished so far",
@@ -23,6 +28,28 @@ EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
 
 EVALUATIONS = "evaluations.jsonl"
 """Evaluations during training: a line for each step, epsilon and weight."""
+
+ACCURACY = "accuracy.jsonl"
+"""Comparisons with exact values during training: a line for each step and way to plan."""
+NUM_FIFTHS, AGE_LIMITS = 5, (1_000, 3_000, 10_000, 30_000)
+"""Its classes of states: by distance to the nearest remembered state, and by the age of that state in transitions."""
+OWN = "own"
+"""The way to plan of a run with EVA: its own configuration."""
+SHADOWS: Mapping[str, Mapping[str, Any]] = {
+    "TCP": {"trace": "tcp"},
+    "n-step": {"trace": "n-step"},
+    "KBRL": {"trace": "kbrl"},
+    "TCP, recomputed": {"trace": "tcp", "remembered_values": "recomputed"},
+}
+"""The ways to plan beside a network that acts without EVA, as changes of `Config.eva`."""
+
+
+def evaluation_records(config: EvaluationConfig) -> tuple[str, ...]:
+    """Return the records of evaluations that a run has."""
+    if config.period_transitions is None:
+        return ()
+    return (EVALUATIONS, ACCURACY) if config.accuracy else (EVALUATIONS,)
+
 
 INSPECTOR_PAGE = "inspect.html"
 """Default name of the page that `eva inspect` writes."""

@@ -21,8 +21,8 @@ from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, as_user_errors, drafting, locked, write_whole
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
-from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS, METRICS
-from eva.runs.record.episodes import Episode, Evaluation
+from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, evaluation_records
+from eva.runs.record.episodes import Episode
 from eva.runs.record.status import read_status
 from eva.schema import flatten
 from eva.types import State
@@ -43,8 +43,7 @@ class RunDirectory:
         self.seconds = 0.0  # training time so far
         self._files: dict[str, IO[str]] = {}
         self._tensorboard: Any = None
-        is_evaluated = config.evaluation.period_transitions is not None
-        self._growing = (*_GROWING, EVALUATIONS) if is_evaluated else _GROWING
+        self._growing = (*_GROWING, *evaluation_records(config.evaluation))
         _check_free(path, config)
 
     def __enter__(self) -> "RunDirectory":
@@ -83,7 +82,7 @@ class RunDirectory:
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with as_user_errors(self.path):
-            for name in (*_LEARNED, EVALUATIONS):
+            for name in (*_LEARNED, EVALUATIONS, ACCURACY):
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
         self._open("w")
@@ -147,18 +146,10 @@ class RunDirectory:
             with as_user_errors(self.path):
                 self._tensorboard.add(scalars, step)
 
-    def add_evaluation(self, step: int, played: Evaluation) -> None:
-        """Append a line to evaluations.jsonl."""
-        line = {
-            "step": step,
-            "epsilon": played.epsilon,
-            "weight": played.nonparametric_weight,
-            "returns": [round(value, 6) + 0.0 for value in played.episode_returns.tolist()],
-            "lengths": played.episode_lengths.tolist(),
-            "changed_share": played.changed_share,
-        }
+    def add_line(self, name: str, line: Mapping[str, Any]) -> None:
+        """Append a line to evaluations.jsonl or accuracy.jsonl."""
         with as_user_errors(self.path):
-            self._files[EVALUATIONS].write(json.dumps(line) + "\n")
+            self._files[name].write(json.dumps(line) + "\n")
 
     def save_agent(self, agent: EVAAgent) -> None:
         """Save network and replay memory."""

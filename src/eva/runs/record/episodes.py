@@ -1,6 +1,7 @@
 """Returns and lengths of episodes, in training and in evaluations."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,17 @@ class Evaluation:
     episode_returns: NDArray[np.float64]  # (n,)
     episode_lengths: Ints  # (n,)
     changed_share: float | None  # share of EVA's decisions that changed the greedy action; None without EVA
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Its line in evaluations.jsonl, without the step."""
+        return {
+            "epsilon": self.epsilon,
+            "weight": self.nonparametric_weight,
+            "returns": [round(value, 6) + 0.0 for value in self.episode_returns.tolist()],  # no -0.0
+            "lengths": self.episode_lengths.tolist(),
+            "changed_share": self.changed_share,
+        }
 
 
 class EpisodeTracker:

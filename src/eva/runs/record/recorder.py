@@ -18,7 +18,7 @@ from eva.config import Config
 from eva.games import human_normalised_score
 from eva.ids import ATARI_ID
 from eva.runs.record.directory import RunDirectory, with_threads
-from eva.runs.record.episodes import EpisodeTracker, Evaluation
+from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.formatting import duration
 from eva.runs.record.provenance import provenance
 from eva.runs.record.safe_stream import unfailing
@@ -121,11 +121,11 @@ class Recorder:
             self.directory.add_episode(episode)
         self.display.advance(step)
 
-    def add_evaluations(self, step: int, evaluations: Iterable[Evaluation]) -> None:
-        """Record evaluations as they are played; they do not count as training time."""
+    def add_evaluations(self, step: int, lines: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+        """Record lines of evaluations, each with the name of its file, as they are made: not part of training time."""
         start = time.perf_counter()
-        for each in evaluations:
-            self.directory.add_evaluation(step, each)
+        for name, line in lines:
+            self.directory.add_line(name, {"step": step, **line})
         paused = time.perf_counter() - start
         self._start, self._last = self._start + paused, self._last + paused
 

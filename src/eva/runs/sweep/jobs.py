@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from eva.config import Config, find_config
 from eva.files import exists_either
-from eva.runs.record.columns import EVALUATIONS
+from eva.runs.record.columns import evaluation_records
 from eva.runs.record.status import read_status
 
 
@@ -55,7 +55,7 @@ class Job:
 
     def is_evaluated_in(self, directory: Path) -> bool:
         """Return whether `directory` holds the evaluations that this job asks for, if any."""
-        return self.config.evaluation.period_transitions is None or exists_either(directory / EVALUATIONS)
+        return all(exists_either(directory / name) for name in evaluation_records(self.config.evaluation))
 
 
 @dataclass(frozen=True)
