@@ -37,7 +37,17 @@ from eva.experiments.paper.maze import ANNEALED, ONE_COIN
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
-from tests.helpers.synthetic import ORIGIN, Learned, Played, World, draw_nothing, write_run
+from tests.helpers.synthetic import (
+    ORIGIN,
+    Compared,
+    Learned,
+    Played,
+    World,
+    compared,
+    compared_by_class,
+    draw_nothing,
+    write_run,
+)
 
 ENDS = st.floats(-10, 10)
 
@@ -53,11 +63,12 @@ def evidence_of(
     world: World = lambda _: Learned(0.5),
     played: Played | None = None,
     measured: dict[str, Any] | None = None,
+    compare: Compared = lambda *_: compared_by_class(compared(), compared()),
 ) -> Evidence:
     """Return the evidence of an experiment whose runs are known."""
     records = Records(tmp_path, each.name)
     for job in jobs_of(each.arms()):
-        write_run(job, records.folder / job.directory, world, played)
+        write_run(job, records.folder / job.directory, world, played, compare)
     if measured is not None:
         records.folder.parent.mkdir(exist_ok=True)
         (records.folder.parent / MEASURED).write_text(json.dumps({**measured, "provenance": ORIGIN}))
@@ -157,7 +168,8 @@ def test_learning_faster_is_better(eva_after: float, answers: list[str], tmp_pat
     verdicts = [verdict for verdict, _ in found(each, evidence)]
     assert verdicts[:3] == [*answers, "no difference"]
     assert verdicts[3:5] == ["no difference"] * 2, "the networks gain less than the margin"
-    assert verdicts[5:] == ["no difference"] * 2, "all end alike"
+    assert verdicts[5:7] == ["no difference"] * 2, "all end alike"
+    assert verdicts[7:] == [answers[0]], "than DQN with more updates, too"
 
 
 def test_measures_of_known_curves(tmp_path: Path) -> None:
@@ -241,6 +253,35 @@ def test_consolidation_compares_the_annealed_network_with_eva_kept(tmp_path: Pat
     assert found(each, evidence) == [("worse", "no"), ("no difference", "yes")]
     after = each.columns[0].estimate(evidence, ONE_COIN, ANNEALED)
     assert after.value == pytest.approx(-np.mean([0.85, 0.9, 0.95, 1.0]))
+
+
+def test_errors_against_exact_values_are_compared(tmp_path: Path) -> None:
+    errors = {"TCP": 0.2, "n-step": 0.4, "KBRL": 0.2, "TCP, recomputed": 0.1, "own": 0.35}
+
+    def compare(job: Job, way: str) -> dict[str, Any]:
+        error, right = errors[way] + 0.01 * spread(job), 0.6 + 0.01 * spread(job)
+        return compared_by_class(compared(error / 2, right), compared(error, right))
+
+    each = experiment("maze-accuracy")
+    evidence = evidence_of(tmp_path, each, lambda job: Learned(1.8), compare=compare)
+    better, worse, equal = ("better", "yes"), ("worse", "no"), ("undecided", "open")
+    assert found(each, evidence) == [better, better, better, worse, better, better, better, equal, better]
+    columns = {measure.name: measure.values(evidence, "two coins", "TCP").mean() for measure in each.columns}
+    assert columns["error, planned values"] == pytest.approx(0.2, abs=0.01)
+    assert columns["mixed action optimal, where overruled"] == pytest.approx(0.6, abs=0.01)
+    assert set(each.figures(evidence)) == {"optimal", "errors", "overruled", "by_distance", "by_age"}
+
+
+def test_classes_without_states_are_left_out(tmp_path: Path) -> None:
+    nothing = {"error": dict.fromkeys(("q_theta", "q_np", "q_eva"))}
+    each = experiment("maze-accuracy")
+
+    def compare(job: Job, way: str) -> dict[str, Any]:
+        return compared_by_class(compared(), compared()) | {"by_age": [nothing] * 5}
+
+    evidence = evidence_of(tmp_path, each, lambda job: Learned(1.8), compare=compare)
+    for drawing in each.figures(evidence).values():
+        drawing.draw()
 
 
 def test_evaluations_may_be_late_but_not_missing(tmp_path: Path) -> None:
@@ -435,10 +476,23 @@ def test_continued_and_diverged_runs_are_shown(tmp_path: Path) -> None:
     (second / "status.json").write_text(json.dumps(status))
     write_page(each, each.arms(), Records(tmp_path, each.name))
     page = (tmp_path / each.name / "README.md").read_text()
-    assert "beefbeefbeef, with uncommitted changes (1 run); c0ffeec0ffee (40 runs)" in page
+    assert "beefbeefbeef, with uncommitted changes (1 run); c0ffeec0ffee (50 runs)" in page
     assert sum(line.endswith("| 1 |") for line in page.splitlines()) == 3, "DQN, and its networks with EVA"
     summary = json.loads((tmp_path / each.name / "summary.json").read_text())
     assert 5_000.0 in summary["largest_abs_q"].values()
+    assert "failed runs" not in page
+
+
+def test_runs_that_end_no_better_than_random_play_are_counted(tmp_path: Path) -> None:
+    each = experiment("maze-two-coins")
+    evidence_of(tmp_path, each, lambda job: Learned(-2.0 if job.config.seed < 4_003 and weight(job) == 0.8 else 1.8))
+    write_page(each, each.arms(), Records(tmp_path, each.name))
+    counts = {arm["arm"]: arm["failed"] for arm in summary_of(tmp_path, each.name)["arms"]}
+    assert counts.pop("EVA, weight 0.8") == 3
+    assert set(counts.values()) == {0}
+    page = (tmp_path / each.name / "README.md").read_text()
+    assert "no run diverged; failed runs, which end no better than random play, are included." in page
+    assert "| failed runs |" in page
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"step": 300000, "epsilon": 0.05, "weight": 0.0}', "[" * 100_000])

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eva.runs.record.columns import EPISODE_COLUMNS, EVALUATIONS
+from eva.runs.record.columns import ACCURACY, AGE_LIMITS, EPISODE_COLUMNS, EVALUATIONS, NUM_FIFTHS, OWN, SHADOWS
 from eva.runs.sweep.jobs import Job
 
 LOW = -1.0
@@ -31,6 +32,28 @@ class Learned:
     after: float = 0.5
 
 
+def compared(error: float = 0.2, right: float = 0.6) -> dict[str, Any]:
+    """Return what is measured over some states: planned values with this error; the network's error is 0.3."""
+    return {
+        "n": 10,
+        "error": {"q_theta": 0.3, "q_np": error, "q_eva": (0.3 + error) / 2},
+        "optimal": {"q_theta": 0.5, "q_np": right, "q_eva": 0.5 + 0.4 * (right - 0.5)},
+        "overruled": 0.4,
+        "right": right,
+        "network_right": 1 - right,
+    }
+
+
+def compared_by_class(near: dict[str, Any], far: dict[str, Any]) -> dict[str, Any]:
+    """Return a comparison with exact values; `far` is measured over all states but the nearest and newest class."""
+    return {
+        **far,
+        "by_distance": [near, *[far] * (NUM_FIFTHS - 1)],
+        "by_age": [near, *[far] * len(AGE_LIMITS)],
+    }
+
+
+Compared = Callable[[Job, str], dict[str, Any]]  # of a job and a way to plan
 World = Callable[[Job], Learned]
 Played = Callable[[Job, int, float, int], float]  # of a job, a step, a weight and an episode: the return
 
@@ -44,6 +67,7 @@ def write_run(
     directory: Path,
     world: World = nothing_learned,
     played: Played | None = None,
+    compare: Compared = lambda *_: compared_by_class(compared(), compared()),
     state: str = "finished",
 ) -> None:
     """Write a run directory as training would; by default evaluations return what training returns."""
@@ -69,6 +93,12 @@ def write_run(
             for returns in [[play(job, step, weight, i) for i in range(evaluation.num_episodes)]]
         ]
         files[EVALUATIONS] = "".join(json.dumps(line) + "\n" for line in lines)
+        if evaluation.accuracy:
+            files[ACCURACY] = "".join(
+                json.dumps({"step": step, "way": way, **compare(job, way)}) + "\n"
+                for step in range(evaluation.period_transitions, steps + 1, evaluation.period_transitions)
+                for way in (SHADOWS if job.config.eva.nonparametric_weight == 0 else [OWN])
+            )
     for name, text in files.items():
         (directory / name).write_text(text)
 

@@ -1,7 +1,7 @@
 """All experiments, by name."""
 
 from eva.errors import UserError, nearest_name
-from eva.experiments.beyond import baselines, gymnasium_tasks, memory_choices, pong, scaling
+from eva.experiments.beyond import baselines, gymnasium_tasks, maze_accuracy, memory_choices, pong, scaling
 from eva.experiments.framework.definition import Experiment
 from eva.experiments.paper import atari, maze, maze_tuning, trace_computations
 
@@ -10,6 +10,8 @@ _ALL = (
     maze.MAZE_SINGLE_EPISODE,
     maze.MAZE_ONE_COIN,
     maze.MAZE_TWO_COINS,
+    maze_accuracy.EXPERIMENT,
+    maze.OTHER_SETTINGS,
     trace_computations.EXPERIMENT,
     trace_computations.KERNEL_WIDTH,
     maze.CONSOLIDATION,

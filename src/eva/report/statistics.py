@@ -80,6 +80,14 @@ def _student(value: float, error: float, freedom: float, n: int) -> Estimate:
     return Estimate(value, value - half, value + half, n, tails)
 
 
+def known_mean(values: FloatArray) -> FloatArray:
+    """Return the mean of the values in each row that are not NaN, (n, ...) -> (n,); NaN where there are none."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        means: FloatArray = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
+    return means
+
+
 def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return Student's t interval of the mean over the first axis: (n, ...) -> two arrays (...)."""
     if len(values) < 2:

@@ -27,6 +27,7 @@ class Arm:
     label: str  # unique within its task
     jobs: tuple[Job, ...]  # one for each seed; experiments that share a run name the same relative directory
     evaluated_weight: float | None = None  # in the evaluations that represent this arm; by default that of training
+    way: str | None = None  # to plan, in the comparisons with exact values that represent this arm
 
 
 @dataclass(frozen=True)

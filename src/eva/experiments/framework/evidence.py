@@ -3,7 +3,9 @@
 A kept run has the files that a report reads, under the same names, the long ones compressed.
 """
 
+import functools
 import json
+import operator
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +18,7 @@ from eva.files import as_user_errors, read_either, write_packed, write_whole
 from eva.report.curves import Group, Task, levels
 from eva.report.reading import read_parsed, read_run
 from eva.report.statistics import FloatArray
-from eva.runs.record.columns import EVALUATIONS
+from eva.runs.record.columns import ACCURACY, EVALUATIONS, evaluation_records
 from eva.runs.sweep.jobs import Job
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ MEASURED = "measured.json"
 """What was measured besides the runs."""
 REMEDY = "delete it and run the same command again."
 _COPIED = ("config.json", "provenance.json", "status.json")
-_COMPRESSED = ("episodes.csv", "timing.jsonl", EVALUATIONS)
+_COMPRESSED = ("episodes.csv", "timing.jsonl", EVALUATIONS, ACCURACY)
 
 
 class Records:
@@ -49,8 +51,9 @@ class Records:
         with as_user_errors(target):
             target.mkdir(parents=True, exist_ok=True)
         contents = {}
+        unwanted = {EVALUATIONS, ACCURACY} - set(evaluation_records(job.config.evaluation))
         for name in (*_COMPRESSED, *_COPIED):  # the status comes last: it marks the record as finished
-            if name == EVALUATIONS and job.config.evaluation.period_transitions is None:
+            if name in unwanted:
                 continue
             with as_user_errors(directory / name, ("read", "restore it, or delete its folder and run it again")):
                 contents[name] = read_either(directory / name)
@@ -107,6 +110,21 @@ class Evidence:
             parse = partial(_returns, wanted=wanted, number=job.config.steps // evaluation.period_transitions)
             columns.append(read_parsed(run.path / EVALUATIONS, parse, REMEDY))
         return np.stack(columns, axis=-1)
+
+    def accuracies(self, task: str, label: str, *keys: str | int) -> FloatArray:
+        """Return a number of every comparison with exact values, (seeds, comparisons), by its keys in accuracy.jsonl.
+
+        NaN where it is the mean over no states.
+        """
+        way, runs = self.arms[task, label].way, self.group(task, label).runs
+        parse = partial(_numbers, way=way, keys=keys)
+        return np.stack([read_parsed(run.path / ACCURACY, parse, REMEDY) for run in runs])
+
+
+def _numbers(text: str, way: str | None, keys: tuple[str | int, ...]) -> FloatArray:
+    lines = [line for line in map(json.loads, text.splitlines()) if line["way"] == way]
+    numbers: FloatArray = np.array([functools.reduce(operator.getitem, keys, line) for line in lines], np.float64)
+    return numbers
 
 
 def _returns(text: str, wanted: tuple[float, float], number: int) -> FloatArray:

@@ -8,7 +8,17 @@ import numpy as np
 from eva.config import EVALUATION_EPSILON
 from eva.experiments.framework.evidence import Evidence
 from eva.report.curves import FINAL_SHARE, GRID_POINTS, curve, final_return, late_returns
-from eva.report.statistics import Draw, Estimate, FloatArray, bootstrap, by_run, difference, first_reached, mean
+from eva.report.statistics import (
+    Draw,
+    Estimate,
+    FloatArray,
+    bootstrap,
+    by_run,
+    difference,
+    first_reached,
+    known_mean,
+    mean,
+)
 
 BASELINE, GREEDY = "DQN", 0.0
 Values = Callable[[Evidence, str, str], FloatArray]
@@ -128,11 +138,7 @@ def greedy_mean(until: int) -> Measure:
 
 def _mean_return(evidence: Evidence, task: str, label: str) -> FloatArray:
     """Return the mean of each run's learning curve."""
-    curves = np.array([curve(run, evidence.tasks[task].grid) for run in evidence.group(task, label).runs])
-    known = ~np.isnan(curves)
-    with np.errstate(invalid="ignore"):
-        means: FloatArray = np.where(known, curves, 0.0).sum(axis=1) / known.sum(axis=1)
-    return means
+    return known_mean(np.array([curve(run, evidence.tasks[task].grid) for run in evidence.group(task, label).runs]))
 
 
 def gain(name: str, over: Mapping[str, str]) -> Measure:
@@ -152,3 +158,13 @@ DATA_SHARE = ArmMeasure(
     "transitions to DQN's end, of its run", _evaluation_curves, higher_is_better=False, number=_share_needed
 )
 LATE_EPISODES = Measure("return of late episodes", lambda e, *arm: late_returns(e.group(*arm).runs[0]), "episodes")
+
+
+def num_failed(evidence: Evidence, task: str, label: str) -> int:
+    """Return how many runs of an arm end no better than random play: by greedy episodes, if there are any."""
+    arm, chance = evidence.arms[task, label], evidence.tasks[task].chance if task in evidence.tasks else None
+    if not arm.jobs or chance is None:
+        return 0
+    is_evaluated = arm.jobs[0].config.evaluation.period_transitions is not None
+    final = (GREEDY_FINAL if is_evaluated else FINAL_RETURN).values(evidence, task, label)
+    return int((final <= chance).sum())

@@ -11,6 +11,7 @@ import jinja2
 from eva.experiments.framework.definition import Experiment, Requirement
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.judge import Judgement, failed_requirements, judge
+from eva.experiments.framework.measures import num_failed
 from eva.report import plots
 from eva.report.format import number, signed
 from eva.report.reading import RunRecord
@@ -79,7 +80,8 @@ def _arms(experiment: Experiment, evidence: Evidence) -> list[dict[str, Any]]:
     table = []
     for (shown, label), arm in rows.items():
         runs = evidence.group(arm.task, label).runs if arm.jobs else ()
-        row = {"task": shown, "arm": label, "diverged": sum(run.diverged is not None for run in runs)}
+        diverged = sum(run.diverged is not None for run in runs)
+        row = {"task": shown, "arm": label, "diverged": diverged, "failed": num_failed(evidence, arm.task, label)}
         cells = {each.name: each.estimate(evidence, arm.task, label).numbers for each in experiment.columns}
         table.append({**row, **cells})
     return table

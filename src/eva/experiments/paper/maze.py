@@ -18,11 +18,18 @@ from eva.experiments.framework.measures import (
     evaluated,
 )
 from eva.experiments.framework.pictures import greedy_curves, level_of
+from eva.experiments.paper.maze_tuning import settings
 from eva.presets import preset
 from eva.report.plots import Chart, LearningCurves, Line
 
 ONE_COIN, TWO_COINS, FOUR_COINS, OPEN_ROOM = "one coin", "two coins", "four coins", "one coin, open room"
-PRESETS = {ONE_COIN: "maze-1-coin", TWO_COINS: "maze-2-coins", FOUR_COINS: "maze-4-coins", OPEN_ROOM: "maze-1-coin"}
+NEXT_BEST = {"second": "discount-0.9-target-200-updates-2", "third": "updates-2"}
+"""Settings of tuning in the order of the final greedy return with two coins."""
+NEXT_BEST_TASKS = {place: f"two coins, {place}-best settings" for place in NEXT_BEST}
+PRESETS = {
+    **{ONE_COIN: "maze-1-coin", TWO_COINS: "maze-2-coins", FOUR_COINS: "maze-4-coins", OPEN_ROOM: "maze-1-coin"},
+    **dict.fromkeys(NEXT_BEST_TASKS.values(), "maze-2-coins"),
+}
 LEFT, CENTRE, RIGHT, SECTION = "Fig. 2 left", "Fig. 2 centre", "Fig. 2 right", "Section 5.2"
 EVA = label(PAPER_WEIGHT)
 COLUMNS = (GREEDY_MEAN, GREEDY_FINAL, SLIGHTLY_RANDOM_FINAL, DATA_SHARE, FINAL_RETURN, MEAN_RETURN)
@@ -32,6 +39,9 @@ EPSILONS = (GREEDY, EVALUATION_EPSILON)
 SAME_NETWORKS = "DQN's networks, weight {:g}"  # at each evaluation
 PAIRED_WEIGHTS = (0.2, PAPER_WEIGHT)
 PAIRED_MEAN = evaluated("greedy return over training, same networks", GREEDY, paired=True)
+MORE_UPDATES = "DQN, 5 updates for 4 transitions"
+UPDATES: Changes = {"learner.update_period_steps": 4, "learner.updates_per_round": 5}
+"""As many more updates as EVA's processor time buys: `python -m benchmarks.step_parts`, docs/performance.md."""
 
 
 def maze_arm(
@@ -42,12 +52,16 @@ def maze_arm(
     suffix: str = "",
     evaluated_weight: float | None = None,
 ) -> Arm:
-    """Return an arm in the maze; `suffix` distinguishes the folder of changed runs."""
+    """Return an arm in the maze; `suffix` distinguishes the folder of changed runs.
+
+    Unchanged runs with two coins are compared with exact values too, for maze-accuracy.
+    """
     config, place = preset(PRESETS[task]), PRESETS[task]
     if task == OPEN_ROOM:
         changes, place = {**changes, "maze.layout": "open"}, f"{place}-open"
     weights = (0.0, *PAIRED_WEIGHTS) if weight == 0 else (0.0, weight)
     played = evaluations(config.steps // NUM_POINTS, NUM_STARTS, *weights, epsilons=EPSILONS)
+    played = {**played, "evaluation.accuracy": task == TWO_COINS and not suffix}
     changes, place = {WEIGHT: weight, **played, **changes}, f"{place}/weight-{weight:g}{suffix}"
     return arm(task, label, place, config, changes, seeds=SEEDS, evaluated_weight=evaluated_weight)
 
@@ -60,6 +74,24 @@ def weight_arms(task: str, *weights: float) -> tuple[Arm, ...]:
 def same_network_arms(task: str) -> tuple[Arm, ...]:
     """Return DQN's runs, whose networks and memories were also evaluated with EVA."""
     return tuple(maze_arm(task, SAME_NETWORKS.format(w), 0.0, evaluated_weight=w) for w in PAIRED_WEIGHTS)
+
+
+def two_coins_arms() -> tuple[Arm, ...]:
+    """Return DQN, EVA with several weights, and DQN with more updates."""
+    return (
+        *weight_arms(TWO_COINS, 0.0, 0.2, 0.4, 0.8),
+        *same_network_arms(TWO_COINS),
+        maze_arm(TWO_COINS, MORE_UPDATES, 0.0, UPDATES, "-more-updates"),
+    )
+
+
+def next_best_arms() -> tuple[Arm, ...]:
+    """Return DQN and EVA with the settings that came second and third in tuning."""
+    return tuple(
+        maze_arm(NEXT_BEST_TASKS[place], label(weight), weight, settings(name), f"-{name}")
+        for place, name in NEXT_BEST.items()
+        for weight in (0.0, PAPER_WEIGHT)
+    )
 
 
 def learned(task: str, final_return: float, baseline: str = DQN) -> tuple[Requirement, ...]:
@@ -112,7 +144,7 @@ MAZE_TWO_COINS = Experiment(
     name="maze-two-coins",
     title="EVA throughout training, two coins",
     question="Does EVA learn the maze with two coins from less data, and is a weight of 0.4 no worse than 0.8?",
-    arms=lambda: (*weight_arms(TWO_COINS, 0.0, 0.2, 0.4, 0.8), *same_network_arms(TWO_COINS)),
+    arms=two_coins_arms,
     claims=(
         Claim(RIGHT, FASTER, GREEDY_MEAN, EVA, DQN, "better", primary=True),
         Claim(RIGHT, LESS_DATA, DATA_SHARE, EVA, DQN, "better", 0),
@@ -123,11 +155,41 @@ MAZE_TWO_COINS = Experiment(
         ),
         Claim(OURS, "EVA ends no lower than DQN.", GREEDY_FINAL, EVA, DQN, "no worse"),
         Claim(OURS, "With epsilon 0.05 EVA ends no lower than DQN.", SLIGHTLY_RANDOM_FINAL, EVA, DQN, "no worse"),
+        Claim(OURS, "EVA beats DQN with more updates instead.", GREEDY_MEAN, EVA, MORE_UPDATES, "better"),
     ),
     requirements=learned(TWO_COINS, 1.70),
     columns=COLUMNS,
     figures=figures,
-    notes=EVALUATED,
+    notes=(
+        *EVALUATED,
+        "EVA's planning takes as long as a quarter of an update for each transition, hence 5 updates for 4.",
+    ),
+)
+OTHER_SETTINGS = Experiment(
+    name="maze-other-settings",
+    title="EVA with other settings of the learner, two coins",
+    question="Does EVA also help DQN with the settings that came second and third in tuning?",
+    arms=next_best_arms,
+    claims=tuple(
+        Claim(
+            OURS,
+            f"EVA learns faster with the {place}-best settings.",
+            GREEDY_MEAN,
+            EVA,
+            DQN,
+            "better",
+            task=task,
+            primary=place == "second",
+        )
+        for place, task in NEXT_BEST_TASKS.items()
+    ),
+    requirements=tuple(each for task in NEXT_BEST_TASKS.values() for each in learned(task, 1.70)),
+    columns=COLUMNS,
+    figures=figures,
+    notes=(
+        *EVALUATED,
+        f"Settings in results/maze-tuning: {', '.join(f'{name} ({place}-best)' for place, name in NEXT_BEST.items())}.",
+    ),
 )
 
 # Single episodes: networks trained without EVA play with each weight.

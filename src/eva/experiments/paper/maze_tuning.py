@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from eva.config import ExplorationConfig, LearnerConfig
-from eva.experiments.framework.arms import WEIGHT, arm, evaluations
+from eva.experiments.framework.arms import WEIGHT, Changes, arm, evaluations
 from eva.experiments.framework.definition import Arm, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import GREEDY, LARGEST_Q, Measure
@@ -23,19 +23,23 @@ EVALUATION_SEED, NUM_EPISODES = 1_000, 50
 NUM_EVALUATIONS = 5  # during training, unless the round has another number
 
 
+def settings(label: str) -> Changes:
+    """Return the learner's fields in a setting, by path."""
+    parts = TUNING["combinations"].get(label, [label])
+    changes = {path: value for part in parts for path, value in TUNING["settings"][part].items()}
+    return {**TUNING["base"], **changes}
+
+
 def arms() -> Iterator[Arm]:
     """Yield an arm for each setting of each round."""
-    settings = dict(TUNING["settings"])
-    for label, parts in TUNING["combinations"].items():
-        settings[label] = {path: value for part in parts for path, value in settings[part].items()}
     for each in TUNING["rounds"]:
         name, steps = each["name"], each["steps"]
         config = replace(preset(each["preset"]), learner=LearnerConfig(), exploration=ExplorationConfig(), steps=steps)
         period = steps // each.get("evaluations", NUM_EVALUATIONS)
         evaluated = evaluations(period, NUM_EPISODES, 0.0, epsilons=(GREEDY,), seed=EVALUATION_SEED)
-        base = {**TUNING["base"], **TUNING["unused"][each["preset"]]}
+        unused = TUNING["unused"][each["preset"]]
         for label in each.get("settings", TUNING["settings"]):
-            changes = {WEIGHT: 0.0, **evaluated, **base, **settings[label]}
+            changes = {WEIGHT: 0.0, **evaluated, **unused, **settings(label)}
             yield arm(name, label, f"maze-tuning/{name}/{label}", config, changes, seeds=each["seeds"])
 
 
