@@ -137,10 +137,10 @@ def test_presets_and_experiments_with_one_directory_share_the_run() -> None:
 def test_sizes_of_the_papers_experiments() -> None:
     expected = {
         "maze-one-coin": ({1}, {60_000}, {0.0, 0.2, 0.4, 0.6, 0.8}),
-        "maze-two-coins": ({2}, {200_000}, {0.0, 0.2, 0.4, 0.8}),
+        "maze-two-coins": ({2}, {180_000}, {0.0, 0.2, 0.4, 0.8}),
         "maze-single-episode": ({4}, {300_000}, {0.0}),
-        "trace-computations": ({2}, {200_000}, {0.0, 0.4}),
-        "kernel-width": ({2}, {200_000}, {0.0, 0.4}),
+        "trace-computations": ({2}, {180_000}, {0.0, 0.4}),
+        "kernel-width": ({2}, {180_000}, {0.0, 0.4}),
         "consolidation": ({1}, {100_000}, {0.4}),
     }
     for name, (coins, steps, weights) in expected.items():
@@ -152,7 +152,9 @@ def test_sizes_of_the_papers_experiments() -> None:
     assert len(SEEDS) == 10
     weights, epsilons = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), (0.0, 0.05)
     assert jobs("maze-single-episode")[0].config.evaluation == EvaluationConfig(30_000, 50, weights, epsilons)
-    assert jobs("maze-two-coins")[0].config.evaluation == EvaluationConfig(10_000, 50, (0.0, 0.2, 0.4), epsilons)
+    assert jobs("maze-two-coins")[0].config.evaluation == EvaluationConfig(
+        9_000, 50, (0.0, 0.2, 0.4), epsilons, accuracy=True
+    )
     assert jobs("consolidation")[0].config.evaluation == EvaluationConfig(5_000, 50, (0.0, 0.4), epsilons)
     assert jobs("maze-tuning")[0].config.evaluation == EvaluationConfig(6_000, 50, (0.0,), (0.0,), seed=1_000)
     planned = [job.config.eva for job in jobs("consolidation")]

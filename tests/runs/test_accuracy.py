@@ -60,6 +60,16 @@ def test_comparisons_change_no_byte_of_the_run(weight: float, search: str, tmp_p
     assert {line["n"] for line in lines} == {30}
 
 
+def test_a_resumed_run_has_the_same_comparisons(tmp_path: Path) -> None:
+    config = compared(0.4, run={"checkpoint_period_transitions": 20})
+    trained(config, tmp_path / "whole")
+    trained(replace(config, steps=60), tmp_path / "resumed")
+    with (tmp_path / "resumed" / ACCURACY).open("a") as file:
+        file.write("of transitions that are repeated\n")
+    trained(config, tmp_path / "resumed")
+    assert (tmp_path / "resumed" / ACCURACY).read_bytes() == (tmp_path / "whole" / ACCURACY).read_bytes()
+
+
 def test_all_ways_see_the_same_states(tmp_path: Path) -> None:
     for line in (lines := trained(compared(0.0), tmp_path / "run")):
         (first,) = (each for each in lines if (each["step"], each["way"]) == (line["step"], "TCP"))
