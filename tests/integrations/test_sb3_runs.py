@@ -49,6 +49,7 @@ CONFIG = from_dict(
             "target_period_updates": 13,
             "learning_starts_transitions": 40,
             "update_period_steps": 2,
+            "updates_per_round": 2,
         },
         "exploration": {"epsilon_start": 0.9, "epsilon_end": 0.2, "epsilon_decay_transitions": 120},
         "eva": to_dict(EVA),
@@ -71,7 +72,8 @@ def by_hand(weight: float, environment: Any) -> DQN:
         "batch_size": 7,
         "gamma": 0.9,
         "train_freq": 2,
-        "target_update_interval": 26,
+        "gradient_steps": 2,
+        "target_update_interval": 13,
         "exploration_fraction": 0.5,
         "exploration_initial_eps": 0.9,
         "exploration_final_eps": 0.2,
@@ -123,7 +125,7 @@ def test_the_records_are_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert last["weight"] == 0.4
     assert 0 < max(line["changed_share"] for line in lines[1:]) < 1
     assert last["value_buffer_entries"] == 60
-    assert last["updates"] == 99, "one for two transitions from 42 to 238"
+    assert last["updates"] == 198, "two for two transitions from 42 to 238"
     assert provenance["versions"]["stable-baselines3"] is not None
 
 
@@ -185,6 +187,7 @@ def test_signal_after_the_last_step_finishes_the_run(tmp_path: Path, monkeypatch
         ({"learner": {"error": "squared"}}, "requires learner.error = 'huber', not 'squared'"),
         ({"learner": {"error": "huber", "double": True}}, "learner.double = False, not True"),
         ({"learner": {"error": "huber", "learning_rate_end": 1e-5}}, "learner.learning_rate_end = None, not 1e-05"),
+        ({"learner": {"error": "huber", "optimiser": "rmsprop"}}, "learner.optimiser = .adam., not .rmsprop."),
         ({"learner": {"error": "huber"}, "replay": {"prioritised": True}}, "replay.prioritised = False, not True"),
         ({"environment": to_dict(EnvironmentConfig("CartPole-v1"))}, "environment.id = .*, not 'CartPole-v1'"),
         ({"environment": {"num_environments": 2}}, "environment.num_environments = 1, not 2"),

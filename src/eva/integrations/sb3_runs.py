@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from eva.build import resolve_device
-from eva.config import Config, EnvironmentConfig, NetworkConfig
+from eva.config import Config, EnvironmentConfig, LearnerConfig, NetworkConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
 from eva.integrations.sb3 import DQN, EVADQN, BaseCallback, BaseFeaturesExtractor, Logger
@@ -65,8 +65,8 @@ def build_model(config: Config) -> DQN:
         batch_size=learner.batch_size,
         gamma=learner.discount,
         train_freq=learner.update_period_steps,
-        gradient_steps=1,
-        target_update_interval=learner.target_period_updates * learner.update_period_steps,
+        gradient_steps=learner.updates_per_round,
+        target_update_interval=learner.target_period_updates * learner.update_period_steps // learner.updates_per_round,
         exploration_fraction=exploration.epsilon_decay_transitions / config.steps,
         exploration_initial_eps=exploration.epsilon_start,
         exploration_final_eps=exploration.epsilon_end,
@@ -131,7 +131,15 @@ def _check_supported(config: Config) -> None:
         config,
         environment=EnvironmentConfig(),
         replay=replace(config.replay, prioritised=False, search="auto"),
-        learner=replace(config.learner, error="huber", double=False, clip_rewards=False, learning_rate_end=None),
+        learner=replace(
+            config.learner,
+            optimiser="adam",
+            optimiser_epsilon=LearnerConfig.optimiser_epsilon,
+            error="huber",
+            double=False,
+            clip_rewards=False,
+            learning_rate_end=None,
+        ),
     )
     for (name, value), (_, required) in zip(flatten(config), flatten(supported), strict=True):
         if value != required:
