@@ -74,6 +74,7 @@ class Chart:
     logarithmic: bool = False
     level: tuple[str, float] | None = None  # label and height of a horizontal line
     markers: bool = True  # mark each point, and label it on the x axis
+    tick_labels: Sequence[str] = ()  # of the points, instead of their numbers
 
     def draw(self) -> Figure:
         """Draw all lines in one panel."""
@@ -92,7 +93,8 @@ class Chart:
         axes.set(xlabel=self.x_label, ylabel=self.y_label)
         if self.markers:
             ticks = np.asarray(self.lines[0].x)
-            axes.set_xticks(ticks, [EngFormatter(sep="")(tick) if self.logarithmic else f"{tick:g}" for tick in ticks])
+            form = EngFormatter(sep="") if self.logarithmic else "{:g}".format
+            axes.set_xticks(ticks, self.tick_labels or [form(tick) for tick in ticks])
             axes.minorticks_off()
         figure.legend(loc="outside upper left", ncols=len(self.lines))
         return figure

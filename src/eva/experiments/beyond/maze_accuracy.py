@@ -1,5 +1,6 @@
 """What EVA claims, measured directly: planned values against exact ones, and greedy actions against optimal ones."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +18,9 @@ Keys = tuple[str | int, ...]
 """Of a number in a line of accuracy.jsonl."""
 TCP, N_STEP, KBRL, RECOMPUTED = SHADOWS
 MIXED = f"network and planned values, weight {PAPER_WEIGHT:g}"
-ESTIMATES = {"q_theta": "network", "q_np": "planned values", "q_eva": MIXED}
-GROUPS = {"by_distance": NUM_FIFTHS, "by_age": len(AGE_LIMITS) + 1}
+ESTIMATES = {"q_theta": "network", "q_eva": MIXED, "q_np": "planned values"}
+FIFTHS = ("nearest fifth", *map("{}.".format, range(2, NUM_FIFTHS)), "farthest fifth")
+AGES = (*map("up to {:,}".format, AGE_LIMITS), "more")
 
 
 def arms() -> tuple[Arm, ...]:
@@ -49,25 +51,26 @@ def overruled(name: str, key: str) -> Measure:
 
 
 def figures(evidence: Evidence) -> Figures:
-    """Draw optimal actions and errors over training, who is right when they disagree, and both by distance and age."""
-    disagreement = {"right": MIXED, "network_right": "network"}
-    drawn = {
+    """Draw optimal actions and errors over training, who is right where the two differ, and errors by class."""
+    different = {"network_right": ESTIMATES["q_theta"], "right": ESTIMATES["q_eva"]}
+    return {
         "optimal": _over_training(evidence, "share of states with an optimal greedy action", "optimal", ESTIMATES),
+        "overruled": _over_training(evidence, "share with an optimal action, where they differ", "", different),
         "errors": _over_training(evidence, "mean absolute error of the values", "error", ESTIMATES),
-        "overruled": _over_training(evidence, "share with an optimal action, where the two differ", "", disagreement),
+        "by_distance": _by_class(evidence, "by_distance", "distance to the nearest remembered state", FIFTHS),
+        "by_age": _by_class(evidence, "by_age", "age of the nearest remembered state in transitions", AGES),
     }
-    labels = {
-        "by_distance": "states by distance to the nearest remembered state, in fifths (1: nearest)",
-        "by_age": f"age of that state in transitions: up to {', '.join(f'{n:,}' for n in AGE_LIMITS)}, more",
-    }
-    for group, number in GROUPS.items():
-        estimates = {"network": NETWORK_ERRORS[group], "planned values": PLANNED_ERRORS[group]}
-        lines = [
-            Line.through(name, np.arange(1, number + 1), [each.estimate(evidence, TWO_COINS, TCP) for each in measures])
-            for name, measures in estimates.items()
-        ]
-        drawn[group] = Chart(f"{labels[group]} (TCP; band: 95% CI)", "mean absolute error of the values", lines)
-    return drawn
+
+
+def _by_class(evidence: Evidence, group: str, x_label: str, classes: Sequence[str]) -> Chart:
+    """Draw the error of each estimate in each class of states, of TCP beside DQN's networks."""
+    lines = []
+    for key, name in ESTIMATES.items():
+        measures = [accuracy(f"error, {each}", (group, i, "error", key)) for i, each in enumerate(classes)]
+        estimates = [measure.estimate(evidence, TWO_COINS, TCP) for measure in measures]
+        lines.append(Line.through(name, np.arange(len(classes)), estimates))
+    x_label = f"{x_label} (band: 95% CI over n = {estimates[0].n} runs)"
+    return Chart(x_label, "mean absolute error of the values", lines, tick_labels=classes)
 
 
 def _over_training(evidence: Evidence, y_label: str, group: str, lines: dict[str, str]) -> Chart:
@@ -81,15 +84,6 @@ def _over_training(evidence: Evidence, y_label: str, group: str, lines: dict[str
     return Chart(f"transitions (band: 95% CI over n = {len(numbers)} runs)", y_label, drawn, markers=False)
 
 
-def _errors(estimate: str) -> dict[str, list[Measure]]:
-    """Return a measure for each class of states."""
-    return {
-        group: [accuracy(f"error, {group} {i + 1}", (group, i, "error", estimate)) for i in range(number)]
-        for group, number in GROUPS.items()
-    }
-
-
-NETWORK_ERRORS, PLANNED_ERRORS = _errors("q_theta"), _errors("q_np")
 OPTIMAL = {
     estimate: accuracy(f"optimal actions, {name}", ("optimal", estimate)) for estimate, name in ESTIMATES.items()
 }
