@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from eva.agent.agent import EVAAgent
+from eva.agent.learner import Update
 from eva.agent.memory.replay import CLOSING, STEP, TERMINATION
 from eva.agent.metrics import Monitor
 from eva.runs.loop import interact
@@ -81,13 +82,13 @@ def test_batch_errors_become_priorities() -> None:
     run(agent, environment, 12)
     names, last = zip(*calls[-4:], strict=True)
     assert names == ("sample", "batch", "update", "prioritise")
-    (slots, generator, size), (batch, gathered), ((_, returned), learned), (_, prioritised, errors) = last
+    (slots, generator, size), (batch, gathered), (update, learned), (_, prioritised, errors) = last
     assert generator is agent.generator
     assert size == 8
     assert gathered is slots
     assert learned is batch
     assert prioritised is slots
-    assert errors is returned
+    assert errors is update.errors
     expected = dict(zip(slots.tolist(), errors.abs().double().tolist(), strict=True))  # the last of duplicates
     values = agent.replay.priorities.values
     assert {slot: values[slot] for slot in expected} == pytest.approx(
@@ -106,7 +107,7 @@ def test_arguments_passed_between_components() -> None:
         (agent.replay, "append"),
     ]:
         watch(owner, name, lambda *call, name=name: calls.update({name: call}))
-    agent.learner.update = lambda batch: (torch.zeros(()), torch.zeros(()))  # type: ignore[method-assign]
+    agent.learner.update = lambda batch: Update(*torch.zeros(3))  # type: ignore[method-assign]
 
     observations = run(agent, environment, 12)[-1].observations
     q_eva = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
@@ -217,7 +218,7 @@ def test_metrics_are_means_since_the_last_call() -> None:
     agent, environment = scripted(tiny(2))
     losses: list[float] = []
     values: list[float] = []
-    watch(agent.learner, "update", lambda update, _: losses.append(update[0].item()))
+    watch(agent.learner, "update", lambda update, _: losses.append(update.loss.item()))
     watch(agent.adjuster, "adjust", lambda _, q_theta, *__: values.extend(q_theta.max(axis=1).tolist()))
     run(agent, environment, 20)
     for _ in range(2):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -116,8 +117,7 @@ def test_losses_match_the_paper(
     case = LearnerCase(generator, error)
     batch = case.batch(size)
     expected = mean_loss(loss, case.predictions(batch), case.expected_targets(batch))
-    update_loss, _ = case.learner.update(batch)
-    assert update_loss.item() == pytest.approx(expected, rel=1e-12)
+    assert case.learner.update(batch).loss.item() == pytest.approx(expected, rel=1e-12)
 
 
 @LOSSES
@@ -131,11 +131,10 @@ def test_weights_scale_the_losses_and_errors_are_returned(
     batch = case.batch(size, weighted=True)
     predictions, targets = case.predictions(batch), case.expected_targets(batch)
     expected = mean_loss(loss, predictions, targets, batch.importance_weights.tolist())
-    update_loss, returned = case.learner.update(batch)
-    assert update_loss.item() == pytest.approx(expected, rel=1e-12)
+    update = case.learner.update(batch)
+    assert update.loss.item() == pytest.approx(expected, rel=1e-12)
     errors = [prediction - target for prediction, target in zip(predictions, targets, strict=True)]
-    assert returned.tolist() == pytest.approx(errors, rel=1e-9)
-    assert not returned.requires_grad
+    assert update.errors.tolist() == pytest.approx(errors, rel=1e-9)
 
 
 class ReferenceAdam:
@@ -300,8 +299,26 @@ def test_update_does_not_change_its_batch() -> None:
     case = LearnerCase(np.random.default_rng(0))
     batch = case.batch(5, weighted=True)
     before = {name: x.clone() for name, x in vars(batch).items()}
-    assert not case.learner.update(batch)[0].requires_grad
+    case.learner.update(batch)
     assert all(torch.equal(x, before[name]) and not x.requires_grad for name, x in vars(batch).items())
+
+
+@BOTH_RULES
+def test_update_returns_the_embeddings_of_its_forward_pass(double: bool) -> None:
+    """They are those of the states, not of their successors, by the parameters before the step; gradients end there."""
+    learner, generator = image_learner(double), np.random.default_rng(0)
+    images = torch.tensor(generator.integers(256, size=(2, 5, 4, 9, 8), dtype=np.uint8))
+    ones = torch.ones(5)
+    batch = Batch(images[0], torch.tensor(generator.integers(3, size=5)), ones, ones, images[1])
+    before, passes = copy.deepcopy(learner.network), []
+    learner.network.register_forward_hook(lambda *_: passes.append("network"))
+    update = learner.update(batch)
+    with torch.no_grad():
+        expected, now = (network(batch.observations.float())[1] for network in (before, learner.network))
+    assert torch.equal(update.embeddings, expected)
+    assert not torch.equal(update.embeddings, now)
+    assert passes == ["network"] * (2 + double)  # once for the values, for now, and to choose the next actions
+    assert not any(x.requires_grad for x in vars(update).values())
 
 
 @BOTH_RULES

@@ -187,7 +187,7 @@ def test_the_learner_never_reads_the_value_buffer() -> None:
     assert len(buffer) > 0
     buffer.values.fill(np.nan)
     buffer.index.keys.fill_(torch.nan)
-    losses = [x.learner.update(x.replay.batch(x.replay.sample(x.generator, 8)))[0] for x in (agent, other)]
+    losses = [x.learner.update(x.replay.batch(x.replay.sample(x.generator, 8))).loss for x in (agent, other)]
     assert losses[0].isfinite()
     assert torch.equal(*losses)
     assert same_learning(agent.learner, other.learner)

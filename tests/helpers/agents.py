@@ -130,8 +130,7 @@ def dqn(config: Config, num_steps: int) -> tuple[list[list[int]], Learner]:
             replay.close(lanes, outcome.last_observations[lanes], no_embeddings[lanes])
         if (step + 1) * spec.num_environments >= learning.learning_starts_transitions:
             slots = replay.sample(streams["sampling"], learning.batch_size)
-            _, errors = learner.update(replay.batch(slots))
-            replay.prioritise(slots, errors)
+            replay.prioritise(slots, learner.update(replay.batch(slots)).errors)
         observations = outcome.observations
         taken.append(actions.tolist())
     return taken, learner

@@ -104,9 +104,9 @@ class EVAAgent:
 
     def _learn(self) -> None:
         slots = self.replay.sample(self.generator, self.batch_size)
-        loss, errors = self.learner.update(self.replay.batch(slots))
-        self.monitor.add("loss", loss)
-        self.replay.prioritise(slots, errors)
+        update = self.learner.update(self.replay.batch(slots))
+        self.monitor.add("loss", update.loss)
+        self.replay.prioritise(slots, update.errors)
 
     @property
     def _is_learning(self) -> bool:

@@ -27,6 +27,15 @@ def huber(errors: Tensor) -> tuple[Tensor, Tensor]:
 ERRORS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {"squared": squared, "huber": huber}
 
 
+@dataclass(frozen=True)
+class Update:
+    """What one gradient step computed, with the parameters before it."""
+
+    loss: Tensor  # ()
+    errors: Tensor  # (B,) Q_theta(s, a) - y
+    embeddings: Tensor  # (B, D) of the states s
+
+
 @dataclass(eq=False)
 class Learner:
     """Minimise the error between Q_theta(s, a) and y = r + gamma max_a' Q~(s', a').
@@ -78,13 +87,10 @@ class Learner:
         targets: Tensor = batch.rewards + batch.discounts * next_values
         return targets
 
-    def update(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Take one gradient step; return the loss, (), and the errors Q_theta(s, a) - y, (B,), before it.
-
-        Nothing waits for the device.
-        """
+    def update(self, batch: Batch) -> Update:
+        """Take one gradient step; nothing waits for the device."""
         targets = self.targets(batch)
-        q, _ = self.network(self._as_floats(batch.observations))
+        q, h = self.network(self._as_floats(batch.observations))
         loss, gradient, errors = self._loss(q.detach(), targets, batch)
         self.optimiser.zero_grad()
         q.backward(gradient)
@@ -94,7 +100,7 @@ class Learner:
         self.num_updates += 1
         if self.num_updates % self.target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
-        return loss, errors
+        return Update(loss, errors, h.detach())
 
     def _as_floats(self, observations: Tensor) -> Tensor:
         """Return bytes as floats, valid until the next call: one scratch buffer, which stays in the caches."""
