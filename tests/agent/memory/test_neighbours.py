@@ -15,6 +15,7 @@ from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.types import Floats, Ints
 from tests.helpers.agents import watch
+from tests.helpers.keys import KeysCase
 from tests.helpers.reference.neighbours import nearest as brute_force
 from tests.helpers.strategies import CPU, generators
 
@@ -170,25 +171,39 @@ def test_a_memory_of_duplicates(make: Make) -> None:
 
 
 @EACH_INDEX
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(st.data(), generators)
-def test_keys_are_overwritten_in_place(make: Make, data: st.DataObject, generator: np.random.Generator) -> None:
-    """A history of (key, whether it was admitted) at each place; the last one counts."""
+def test_keys_are_written_admitted_and_replaced_in_place(
+    make: Make, data: st.DataObject, generator: np.random.Generator
+) -> None:
+    """In any order; a replaced key keeps its age, and is found if and only if its place is admitted."""
     capacity = data.draw(st.integers(1, 6))
-    index, newest, num_written = make(capacity, 1, CPU), {}, 0
-    rounds = st.lists(st.integers(0, capacity - 1), unique=True, max_size=capacity)
-    for places in data.draw(st.lists(rounds, max_size=6)):
-        keys, admitted = generator.integers(0, 4, len(places)), generator.random(len(places)) < 0.7
-        index.write(np.array(places, np.int64), single(keys[:, None]))
-        index.admit(np.array(places, np.int64)[admitted])
-        for place, key, yes in zip(places, keys.tolist(), admitted, strict=True):
-            newest.pop(place, None)
-            if yes:
-                newest[place] = (float(key), num_written)
-            num_written += 1
-    places, keys, born = list(newest), [[key] for key, _ in newest.values()], [born for _, born in newest.values()]
-    (indices,) = index.search(torch.tensor([[1.0]]), len(newest))[0].tolist()
-    assert indices == [places[i] for i, _ in brute_force(keys, born, [1.0], len(newest))]
+    case = KeysCase(make(capacity, 1, CPU))
+    for action in data.draw(st.lists(st.sampled_from(["write", "admit", "admit", "replace"]), max_size=16)):
+        keys = single(generator.integers(0, 4, (int(generator.integers(1, 2 * capacity)), 1)))
+        if action == "write":
+            places = generator.permutation(capacity)[: len(keys)]
+            case.write(places, keys[: len(places)])
+        elif action == "admit" and case.keys:
+            case.admit(generator.choice(list(case.keys), len(keys)))
+        elif action == "replace" and case.keys:
+            case.replace(generator.choice(list(case.keys), len(keys)), keys)
+        if case.admitted and generator.random() < 0.7:
+            case.assert_brute_force(single([[1.0], [2.5]]), int(generator.integers(1, len(case.admitted) + 1)))
+        assert case.index.num_written == case.num_written
+        assert {place: case.index.born[place] for place in case.keys} == case.born
+        assert set(case.index.admitted.nonzero()[0].tolist()) == case.admitted
+
+
+@EACH_INDEX
+def test_nan_keys_come_and_go(make: Make) -> None:
+    index = build(make, torch.tensor([[torch.nan], [3.0], [1.0]]), np.arange(3))
+    query = torch.tensor([[0.0]])
+    assert index.search(query, 3)[0].tolist() == [[2, 1, 0]]
+    index.replace(np.array([0]), torch.tensor([[0.5]]))
+    assert index.search(query, 2)[0].tolist() == [[0, 2]]
+    index.replace(np.array([0, 2, 0]), torch.tensor([[0.25], [torch.nan], [2.0]]))
+    assert index.search(query, 3)[0].tolist() == [[0, 1, 2]]
 
 
 @EACH_INDEX

@@ -19,7 +19,7 @@ from eva.build import build_environment
 from eva.build_memory import build_replay
 from eva.types import Bools, State
 from tests.helpers.agents import ran, same_learning, tiny, watch
-from tests.helpers.reference.neighbours import nearest
+from tests.helpers.keys import KeysCase
 from tests.helpers.strategies import CPU, generators
 
 SIZE = 8
@@ -40,56 +40,47 @@ def points(generator: np.random.Generator, num: int, rank: int, kind: str) -> np
 KINDS = ["few dimensions", "few dimensions", "few dimensions", "zeros", "off the directions", "far away"]
 
 
-class Ring:
-    """The same keys in a projected index and in lists for brute force."""
+class Ring(KeysCase):
+    """A projected index that is overwritten like a ring, with all numbers scaled."""
 
-    def __init__(self, capacity: int, num_directions: int, group_size: int, scale: float) -> None:
-        self.index = ProjectedIndex(capacity, SIZE, CPU, num_directions, group_size, largest_share=1.0)
-        self.keys: dict[int, list[float]] = {}
-        self.born: dict[int, int] = {}
+    def __init__(self, index: ProjectedIndex, scale: float) -> None:
+        super().__init__(index)
         self.scale = scale
 
-    def write(self, points: np.ndarray, admitted: np.ndarray) -> None:
-        """Put keys at the next places of the ring; some of them can be found."""
-        keys = torch.tensor(self.scale * points, dtype=torch.float32)
-        born = np.arange(self.index.num_written, self.index.num_written + len(keys))
-        places = born % len(self.index.keys)
-        self.index.write(places, keys)
-        self.index.admit(places[admitted])
-        for place, key, when, can_be_found in zip(places.tolist(), keys.tolist(), born.tolist(), admitted, strict=True):
-            self.keys.pop(place, None)
-            if can_be_found:
-                self.keys[place], self.born[place] = key, when
+    def scaled(self, points: np.ndarray) -> Tensor:
+        return torch.tensor(self.scale * points, dtype=torch.float32)
 
-    def assert_brute_force(self, points: np.ndarray, k: int) -> None:
-        """Search and compare to the bit."""
-        queries = torch.tensor(self.scale * points, dtype=torch.float32)
-        places, squared_distances = self.index.search(queries, k)
-        there = list(self.keys)
-        keys, born = [self.keys[place] for place in there], [self.born[place] for place in there]
-        expected = [nearest(keys, born, query, k) for query in queries.tolist()]
-        assert places.tolist() == [[there[i] for i, _ in row] for row in expected]
-        assert squared_distances.tolist() == [[distance for _, distance in row] for row in expected]
+    def append(self, points: np.ndarray, admitted: np.ndarray) -> None:
+        """Write keys to the next places; some of them can be found."""
+        places = np.arange(self.num_written, self.num_written + len(points)) % len(self.index.keys)
+        self.write(places, self.scaled(points))
+        self.admit(places[admitted])
 
 
 @settings(max_examples=200)
 @given(st.data(), generators)
-def test_a_ring_that_is_overwritten_while_directions_are_fitted(
+def test_a_ring_is_overwritten_and_its_keys_replaced_while_directions_are_fitted(
     data: st.DataObject, generator: np.random.Generator
 ) -> None:
     rank, num_directions = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
     scale = 2.0 ** data.draw(st.sampled_from([0, 0, 0, 40, -40, -76]))
-    ring = Ring(data.draw(st.integers(4, 40)), num_directions, data.draw(st.sampled_from([1, 2, 7, 64])), scale)
-    for _ in range(data.draw(st.integers(1, 5))):
-        num = data.draw(st.integers(1, len(ring.index.keys)))
-        kind, share = data.draw(st.sampled_from(KINDS)), data.draw(st.sampled_from([0.3, 1.0, 1.0]))
-        ring.write(points(generator, num, rank, kind), generator.random(num) < share)
-        if ring.index.num_searches > 0:
-            ring.index._next_fit = data.draw(st.sampled_from([ring.index._next_fit, NOW, NEVER]))
-        if ring.keys:
+    capacity, group_size = data.draw(st.integers(4, 40)), data.draw(st.sampled_from([1, 2, 7, 64]))
+    largest_share = data.draw(st.sampled_from([0.0, 0.5, 1.0, 1.0, 1.0]))  # of candidates; beyond it, brute force
+    index = ProjectedIndex(capacity, SIZE, CPU, num_directions, group_size, largest_share)
+    ring = Ring(index, scale)
+    for _ in range(data.draw(st.integers(1, 6))):
+        num, kind = data.draw(st.integers(1, capacity)), data.draw(st.sampled_from(KINDS))
+        if ring.keys and data.draw(st.booleans()):
+            ring.replace(generator.choice(list(ring.keys), num), ring.scaled(points(generator, num, rank, kind)))
+        else:
+            share = data.draw(st.sampled_from([0.3, 1.0, 1.0]))
+            ring.append(points(generator, num, rank, kind), generator.random(num) < share)
+        if index.num_searches > 0:
+            index._next_fit = data.draw(st.sampled_from([index._next_fit, NOW, NEVER]))
+        if ring.admitted:
             queries = points(generator, 3, rank, data.draw(st.sampled_from(KINDS)))
-            k = data.draw(st.sampled_from([1, min(3, len(ring.keys)), len(ring.keys)]))
-            ring.assert_brute_force(queries, k)
+            num_found = len(ring.admitted)
+            ring.assert_brute_force(ring.scaled(queries), data.draw(st.sampled_from([1, min(3, num_found), num_found])))
 
 
 def low_rank(num: int, noise: float, seed: int = 0) -> Tensor:
@@ -221,12 +212,14 @@ def test_the_directions_are_fitted_as_the_memory_doubles_and_then_by_quarters() 
 
 
 def live(index: ProjectedIndex, first: int, last: int) -> None:
-    """Overwrite keys, and search now and then, near and far."""
+    """Overwrite and replace keys, and search now and then, near and far."""
     keys, queries = low_rank(last, 0.3, seed=1), low_rank(last, 3.0, seed=2)
     for i in range(first, last):
         place = np.array([i % len(index.keys)])
         index.write(place, keys[i : i + 1])
         index.admit(place)
+        if i % 6 == 1:
+            index.replace((place + np.array([100, 200])) % len(index.keys), keys[i - 1 : i + 1])
         if i % 6 == 0:
             index.search((keys if i % 12 == 0 else queries)[i : i + 4], 5)
 
@@ -235,7 +228,7 @@ def test_restored_index_continues_to_the_bit() -> None:
     one, other = (ProjectedIndex(400, 64, CPU, 4, largest_share=0.2) for _ in range(2))
     live(filled(one, low_rank(400, 0.3)), 0, 50)
     state = copy.deepcopy(one.search_state())
-    assert state["unsketched"].sum() == 1
+    assert state["unsketched"].sum() == 3
     restore(other, copy.deepcopy(one.state_dict()), one.admitted)
     assert other.num_written == one.num_written
     other.load_search_state(state)

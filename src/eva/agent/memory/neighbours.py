@@ -45,6 +45,16 @@ class NeighbourIndex:
         self.admitted[places] = True
         self._stale[places] = True
 
+    def replace(self, places: Ints, keys: Tensor) -> None:
+        """Replace the keys at n places; their order, and what searches can find, stay as they are.
+
+        If a place occurs twice, its last key counts.
+        """
+        places, from_the_end = np.unique(places[::-1], return_index=True)
+        rows = len(keys) - 1 - from_the_end
+        self.keys.index_copy_(0, self._on_device(places), keys[self._on_device(rows)])
+        self._stale[places] = True
+
     def state_dict(self) -> State:
         """Return the keys, (N, D), and their order, (N,); the owner admits keys again after loading."""
         return {"keys": self.keys, "born": self.born}

@@ -79,6 +79,11 @@ class ProjectedIndex(NeighbourIndex):
         super().admit(places)
         self._unsketched[places] = True
 
+    def replace(self, places: Ints, keys: Tensor) -> None:
+        """Replace the keys at n places; if a place occurs twice, its last key counts."""
+        super().replace(places, keys)
+        self._unsketched[places] = True
+
     def load_state_dict(self, state: State) -> None:
         """Restore keys and order; the next search fits the directions."""
         super().load_state_dict(state)
