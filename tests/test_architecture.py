@@ -19,7 +19,7 @@ ALLOWED = {
     "types": set[str](),
     "schema": {"errors"},
     "files": {"errors"},
-    "config": {"errors", "ids", "schema"},
+    "config": {"errors", "files", "ids", "schema"},
     "games": {"errors"},
     "machine": {"errors"},
     "presets": {"config", "errors", "ids", "files", "schema"},

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from eva import schema
 from eva.errors import UserError
+from eva.files import read_file
 from eva.ids import MAZE_ID
 from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
 
@@ -304,8 +305,13 @@ class Config:
 
 def read_config(path: Path) -> Config:
     """Read a config.json; raises UserError with its path if it is invalid, OSError if it cannot be read."""
+    return parse_config(path, path.read_bytes())
+
+
+def parse_config(path: Path, content: bytes) -> Config:
+    """Parse the content of the config.json in `path`."""
     try:
-        return Config.from_json(path.read_text())
+        return Config.from_json(content.decode())
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -313,6 +319,6 @@ def read_config(path: Path) -> Config:
 def find_config(directory: Path) -> Config | None:
     """Return the configuration of the run in a directory, or None if there is no valid one."""
     try:
-        return read_config(directory / "config.json")
+        return parse_config(directory / "config.json", read_file(directory / "config.json"))
     except (OSError, UnicodeDecodeError, UserError):
         return None

@@ -188,7 +188,7 @@ def test_run_with_unwritable_files_is_rejected(halfway, whole, capsys, name):
     (halfway / name).rename(aside)
     (halfway / name).mkdir()
     sentence = refused(command(CONFIG, halfway), capsys)
-    assert "cannot write" in sentence
+    assert "(Is a directory)" in sentence
     assert name in sentence or str(halfway) in sentence
     (halfway / name).rmdir()
     aside.rename(halfway / name)
@@ -260,17 +260,6 @@ def test_stopped_run_without_checkpoints_is_not_overwritten(halfway, capsys):
     shutil.rmtree(halfway / "checkpoints")
     before = recorded_files(halfway)
     assert "is stopped after 60 transitions and has no checkpoint" in refused(command(CONFIG, halfway), capsys)
-    assert recorded_files(halfway) == before
-
-
-def test_unreachable_checkpoints_are_an_error(halfway, capsys):
-    """For example on a disk that is not mounted."""
-    shutil.rmtree(halfway / "checkpoints")
-    (halfway / "checkpoints").symlink_to(halfway / "disk")
-    (halfway / "status.json").write_text(json.dumps(status_of(halfway) | {"state": "running"}))
-    before = recorded_files(halfway)
-    sentence = refused(command(CONFIG, halfway), capsys)
-    assert f"cannot read {halfway / 'checkpoints'} (No such file or directory): restore it" in sentence
     assert recorded_files(halfway) == before
 
 
@@ -364,6 +353,106 @@ def test_pickle_is_not_executed(halfway, whole, tmp_path, capsys):
     assert {"config.json"} <= refused.keys() <= {"config.json", "timing.jsonl", *RECORDS}
     pickle.loads(bomb)
     assert crater.exists(), "the pickle works"
+
+
+# Links and pipes
+
+
+GROUPS = (  # files that are replaced together
+    (".lock",),
+    ("config.json",),
+    ("status.json", "provenance.json", "policy.safetensors", "memory.safetensors"),
+    ("episodes.csv",),
+    ("metrics.jsonl", "timing.jsonl", EVALUATIONS),
+)
+
+
+def content_of(path: Path) -> dict[str, bytes | None]:
+    """Return the content of every file below a path, and None for what is not a file."""
+    return {str(file): file.read_bytes() if file.is_file() else None for file in sorted(path.rglob("*"))}
+
+
+@pytest.mark.parametrize("make", [os.symlink, os.link], ids=["symbolic", "hard"])
+@pytest.mark.parametrize("flags", [(), ("--restart",)], ids=["resume", "restart"])
+def test_links_to_files_outside_are_never_written_through(halfway, capsys, make, flags):
+    outside = halfway.with_name("outside")
+    outside.mkdir()
+    for names in GROUPS:
+        run = shutil.copytree(halfway, halfway.with_name("linked"))
+        for name in names:
+            (run / name).rename(outside / name)
+            make(outside / name, run / name)
+        before = content_of(outside)
+        code = main([*command(CONFIG, run), *flags])
+        error = capsys.readouterr().err
+        assert content_of(outside) == before, names
+        if code != 0:
+            assert any(str(run / name) in one_sentence(error) for name in names)
+            assert "(it is a link, which is not followed)" in error or "(it is a hard link to a file with" in error
+        shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "checkpoints/step-000000000060", "tensorboard"])
+@pytest.mark.parametrize("flags", [(), ("--restart",)], ids=["resume", "restart"])
+def test_folders_outside_are_neither_written_nor_deleted(halfway, capsys, name, flags):
+    outside = halfway.with_name("outside")
+    (halfway / name).rename(outside)
+    (halfway / name).symlink_to(outside)
+    before = content_of(outside)
+    code = main([*command(CONFIG, halfway), *flags])
+    error = capsys.readouterr().err
+    assert content_of(outside) == before
+    if code != 0:
+        assert "(it is a link, which is not followed)" in one_sentence(error)
+        assert str(halfway / name) in error
+
+
+def test_run_directory_may_be_a_link(halfway, whole):
+    link = halfway.with_name("link")
+    link.symlink_to(halfway)
+    trained(CONFIG, link)
+    assert link.is_symlink()
+    assert differing(halfway, whole) == []
+
+
+def test_log_and_lock_of_a_sweep_are_not_written_through_links(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grid.toml").write_text('preset = "smoke"\nseeds = 1\nout = "runs"\n[settings]\nsteps = 20\n')
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (tmp_path / "runs").mkdir()
+    for name in (".grid.sweep.json.lock", "seed-0.log"):
+        (tmp_path / "runs" / name).symlink_to(outside)
+        assert main(["sweep", "grid.toml"]) == 2
+        out, err = capsys.readouterr()
+        assert "it is a link, which is not followed" in out + err
+        assert outside.read_text() == "mine"
+        (tmp_path / "runs" / name).unlink()
+
+
+@pytest.mark.parametrize("flags", [(), ("--restart",)], ids=["resume", "restart"])
+def test_pipes_are_rejected_and_not_waited_for(halfway, capsys, flags):
+    for names in GROUPS:
+        run = shutil.copytree(halfway, halfway.with_name("piped"))
+        for name in names:
+            (run / name).unlink()
+            os.mkfifo(run / name)
+        code = main([*command(CONFIG, run), *flags])
+        error = capsys.readouterr().err
+        if code != 0:
+            assert "(it is not a regular file)" in one_sentence(error)
+            assert any(str(run / name) in error for name in names)
+        shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_file_system_without_locks_is_explained(tmp_path, monkeypatch, capsys, number):
+    def unsupported(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    sentence = refused(command(CONFIG, tmp_path / "run"), capsys)
+    assert f"cannot lock {tmp_path / 'run' / '.lock'} ({os.strerror(number)}): choose a place on a file" in sentence
 
 
 # Two processes

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from eva.agent.agent import EVAAgent
 from eva.build import build_agent, environment_spec
-from eva.config import Config, Device, read_config
+from eva.config import Config, Device, parse_config
 from eva.errors import UserError
+from eva.files import read_file
 from eva.runs.record.status import read_status
 
 _REMEDY = "restore it, or train the run again with --restart"
@@ -23,7 +24,7 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     """
     path = Path(path)
     try:
-        config = read_config(path / "config.json")
+        config = parse_config(path / "config.json", read_file(path / "config.json"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
     if (state := read_status(path).state) != "finished":  # policy and memory, if any, are those of an earlier finish

@@ -5,13 +5,11 @@ import json
 import math
 import os
 import re
-import shutil
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import zstandard
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from eva.errors import UserError
+from eva.files import Folder
 
 CHUNK_BYTES = 2 << 20  # uncompressed size of a chunk; part of the format
 JSON_BYTES = 16 << 20  # larger JSON files are rejected
@@ -149,11 +148,11 @@ def _seal(body: bytes) -> bytes:
     return f', "sha256": "{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
 
 
-def write_pieces(path: Path, pieces: Iterable[bytes]) -> tuple[FileEntry, list[int]]:
+def write_pieces(folder: Folder, name: str, pieces: Iterable[bytes]) -> tuple[FileEntry, list[int]]:
     """Write a new file and sync it to disk; returns its manifest entry and the sizes of the pieces."""
     sizes = []
     digest = hashlib.sha256()
-    with path.open("xb") as file:
+    with folder.open(name, "xb") as file:
         for piece in pieces:
             file.write(piece)
             digest.update(piece)
@@ -163,38 +162,11 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> tuple[FileEntry, list[i
     return FileEntry(sum(sizes), digest.hexdigest()), sizes
 
 
-def sync_directory(path: Path) -> None:
-    """Sync the entries of a directory to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def delete(path: Path) -> None:
-    """Delete a file or a directory tree."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
 @contextmanager
-def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a regular file, not a link, pipe or device; yields the file and its size."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # opening a pipe must not block
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("not a regular file")
-        yield file, status.st_size
-
-
-@contextmanager
-def open_checked(path: Path, entry: FileEntry) -> Iterator[BinaryIO]:
+def open_checked(folder: Folder, name: str, entry: FileEntry) -> Iterator[IO[bytes]]:
     """Open a file for reading after verifying its size and checksum."""
-    with open_regular(path) as (file, size):
+    with folder.open(name) as file:
+        size = os.fstat(file.fileno()).st_size
         if size != entry.bytes:
             raise ValueError(f"{size} bytes instead of {entry.bytes}")
         digest = hashlib.sha256()
@@ -206,11 +178,11 @@ def open_checked(path: Path, entry: FileEntry) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_checked(path: Path, entry: FileEntry, limit: int) -> bytes:
+def read_checked(folder: Folder, name: str, entry: FileEntry, limit: int) -> bytes:
     """Return the content of a file after verifying its size, which may be at most `limit`, and its checksum."""
     if entry.bytes > limit:
         raise ValueError(f"it claims {entry.bytes} bytes, more than {limit}")
-    with open_checked(path, entry) as file:
+    with open_checked(folder, name, entry) as file:
         return file.read(entry.bytes)
 
 
@@ -223,15 +195,15 @@ def compressed(array: NDArray[Any]) -> Iterator[bytes]:
         yield compressor.compress(memory[start : start + CHUNK_BYTES])
 
 
-def read_compressed(path: Path, file: FileEntry, entry: ArrayEntry) -> NDArray[Any]:
-    """Return the array in a file after verifying size and checksum.
+def read_compressed(folder: Folder, file: FileEntry, entry: ArrayEntry) -> NDArray[Any]:
+    """Return the array in its file after verifying size and checksum.
 
     A frame that declares a wrong uncompressed size is rejected before it is decompressed.
     """
     if sum(entry.chunks or ()) != file.bytes:
         raise ValueError(f"its chunks do not add up to {file.bytes} bytes")
     decompressor = zstandard.ZstdDecompressor()
-    with open_checked(path, file) as stream:
+    with open_checked(folder, entry.file, file) as stream:
         array = np.empty(entry.shape, DTYPES[entry.dtype])
         memory = _memory(array)
         for number, size in enumerate(entry.chunks or ()):

@@ -12,10 +12,9 @@ The same state gives the same bytes.
 """
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
 from eva.errors import UserError
-from eva.files import READING, as_user_errors
+from eva.files import READING, Folder, as_user_errors, open_folder
 from eva.runs.checkpoint import format as fmt
 from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, read_errors_as_damage
 
@@ -66,11 +65,11 @@ class CheckpointStore:
     def save(self, checkpoint: Checkpoint) -> Path:
         """Save a checkpoint; then remove all but the newest `keep`, and any of a later step."""
         path = self._save_as(f"step-{checkpoint.step:012d}", checkpoint)
-        with as_user_errors(path):
-            found = self._found()
+        with as_user_errors(path), open_folder(self.directory) as folder:
+            found = _found(folder)
             later = [other for step, other in found if step > checkpoint.step]
             for other in later + [other for _, other in found[len(later) + self._keep :]]:
-                self._remove(other)
+                _remove(folder, other)
         return path
 
     def save_diverged(self, checkpoint: Checkpoint) -> Path:
@@ -83,13 +82,14 @@ class CheckpointStore:
         Raises UserError if all are damaged.
         """
         damaged: list[DamagedError] = []
-        for _, path in self._found():
-            try:
-                checkpoint = load(path, identity)
-            except DamagedError as error:
-                damaged.append(error)
-                continue
-            return checkpoint, [f"{error.finding}: going back to {path}." for error in damaged]
+        with as_user_errors(self.directory, READING):
+            for folder, name in self._each():
+                try:
+                    checkpoint = _load(folder, name, identity)
+                except DamagedError as error:
+                    damaged.append(error)
+                    continue
+                return checkpoint, [f"{error.finding}: going back to {folder.path / name}." for error in damaged]
         if damaged:
             raise UserError(
                 f"{damaged[0].finding} and no older checkpoint is good: pass --restart to start over, which discards "
@@ -100,54 +100,65 @@ class CheckpointStore:
     def clear(self) -> None:
         """Remove all checkpoints except those of `save_diverged`."""
         with as_user_errors(self.directory):
-            self._remove_drafts()
-            for _, path in self._found():
-                self._remove(path)
+            for folder, name in self._each():
+                _remove(folder, name)
 
-    def _found(self) -> list[tuple[int, Path]]:
-        """Return step and path of all checkpoints, newest first, without reading them."""
-        with as_user_errors(self.directory, READING):
-            paths = list(self.directory.iterdir()) if os.path.lexists(self.directory) else []
-        matches = [(_STEP_NAME.fullmatch(path.name), path) for path in paths]
-        found = [(int(match[1]), match[2] is None, path) for match, path in matches if match]
-        return [(step, path) for step, _, path in sorted(found, reverse=True)]
+    def _each(self) -> Iterator[tuple[Folder, str]]:
+        """Yield the open folder and the name of each checkpoint, newest first."""
+        try:
+            folder = open_folder(self.directory)
+        except FileNotFoundError:
+            return
+        with folder:
+            for _, name in _found(folder):
+                yield folder, name
 
     def _save_as(self, name: str, checkpoint: Checkpoint) -> Path:
         """Write to a draft directory and rename it once everything is on disk."""
-        path, draft = self.directory / name, self.directory / f"{_DRAFT}{name}"
+        path, draft, old = self.directory / name, f"{_DRAFT}{name}", f"{name}.old"
         size = sum(array.nbytes for array in checkpoint.arrays.values())
         if size > MAX_BYTES:
             raise UserError(
                 f"a checkpoint of {size / 1e9:.1f} GB is too large to be read again (limit: {MAX_BYTES / 1e9:.1f} GB): "
                 "lower replay.replay_capacity."
             )
-        with as_user_errors(path):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._remove_drafts()
+        with as_user_errors(path), open_folder(self.directory, create=True) as folder:
+            _remove_drafts(folder)
             try:
-                draft.mkdir()
-                _write(draft, checkpoint)
-                old = self.directory / f"{name}.old"  # can be loaded until the new one is in place
-                if os.path.lexists(path):
-                    self._remove(old)
-                    path.rename(old)
-                draft.rename(path)
+                with folder.folder(draft, create=True) as inner:
+                    _write(inner, checkpoint)
+                if folder.has(name):
+                    _remove(folder, old)
+                    folder.rename(name, old)  # can be loaded until the new one is in place
+                folder.rename(draft, name)
             except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
+                with suppress(OSError):
+                    folder.remove(draft)
                 raise
-            fmt.sync_directory(self.directory)
-            self._remove(old)
+            folder.sync()
+            _remove(folder, old)
         return path
 
-    def _remove(self, path: Path) -> None:
-        """Remove a checkpoint; it is renamed first, so that a crash leaves no partial checkpoint."""
-        if os.path.lexists(path):
-            fmt.delete(path.rename(self.directory / f"{_DRAFT}{path.name}"))
 
-    def _remove_drafts(self) -> None:
-        """Remove drafts of killed processes."""
-        for path in self.directory.glob(f"{_DRAFT}*"):
-            fmt.delete(path)
+def _found(folder: Folder) -> list[tuple[int, str]]:
+    """Return step and name of all checkpoints, newest first, without reading them."""
+    matches = [(_STEP_NAME.fullmatch(name), name) for name in folder.names()]
+    found = [(int(match[1]), match[2] is None, name) for match, name in matches if match]
+    return [(step, name) for step, _, name in sorted(found, reverse=True)]
+
+
+def _remove(folder: Folder, name: str) -> None:
+    """Remove a checkpoint; it is renamed first, so that a crash leaves no partial checkpoint."""
+    if folder.has(name):
+        folder.rename(name, f"{_DRAFT}{name}")
+        folder.remove(f"{_DRAFT}{name}")
+
+
+def _remove_drafts(folder: Folder) -> None:
+    """Remove drafts of killed processes."""
+    for name in folder.names():
+        if name.startswith(_DRAFT):
+            folder.remove(name)
 
 
 def load(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
@@ -155,41 +166,49 @@ def load(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
 
     Its arrays take at most `MAX_BYTES` of memory, whatever the manifest claims.
     """
+    with as_user_errors(path, READING), open_folder(path.parent) as folder:
+        return _load(folder, path.name, identity)
+
+
+def _load(parent: Folder, name: str, identity: Mapping[str, Any]) -> Checkpoint:
+    path = parent.path / name
     with read_errors_as_damage(path / _MANIFEST):
-        manifest = _read_manifest(path / _MANIFEST)
-        _check_identity(path, manifest["identity"], identity)
-        files = {name: FileEntry.parse(name, fields) for name, fields in parse_names(manifest["files"]).items()}
-        entries = {name: ArrayEntry.parse(name, fields) for name, fields in parse_names(manifest["arrays"]).items()}
-        if (claimed := sum(entry.bytes for entry in entries.values())) > MAX_BYTES:
-            raise ValueError(f"it claims {claimed} bytes of arrays, more than {MAX_BYTES}")
-        step = fmt.parse_size(manifest["step"])
-    with read_errors_as_damage(path / _PLAIN):
-        plain = parse_names(json.loads(fmt.read_checked(path / _PLAIN, files[_PLAIN], fmt.JSON_BYTES)))
-    with read_errors_as_damage(path / _SMALL):
-        arrays = _read_small(path / _SMALL, files[_SMALL], entries)
-    for name, entry in entries.items():
-        with read_errors_as_damage(path / entry.file):
-            if entry.chunks is not None:
-                arrays[name] = fmt.read_compressed(path / entry.file, files[entry.file], entry)
+        folder = parent.folder(name)
+    with folder:
+        with read_errors_as_damage(path / _MANIFEST):
+            manifest = _read_manifest(folder)
+            _check_identity(path, manifest["identity"], identity)
+            files = {name: FileEntry.parse(name, fields) for name, fields in parse_names(manifest["files"]).items()}
+            entries = {name: ArrayEntry.parse(name, fields) for name, fields in parse_names(manifest["arrays"]).items()}
+            if (claimed := sum(entry.bytes for entry in entries.values())) > MAX_BYTES:
+                raise ValueError(f"it claims {claimed} bytes of arrays, more than {MAX_BYTES}")
+            step = fmt.parse_size(manifest["step"])
+        with read_errors_as_damage(path / _PLAIN):
+            plain = parse_names(json.loads(fmt.read_checked(folder, _PLAIN, files[_PLAIN], fmt.JSON_BYTES)))
+        with read_errors_as_damage(path / _SMALL):
+            arrays = _read_small(folder, files[_SMALL], entries)
+        for name, entry in entries.items():
+            with read_errors_as_damage(path / entry.file):
+                if entry.chunks is not None:
+                    arrays[name] = fmt.read_compressed(folder, files[entry.file], entry)
     return Checkpoint(step, manifest["identity"], plain, {name: arrays[name] for name in entries})
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(folder: Folder) -> dict[str, Any]:
     """Return the manifest after verifying its checksum and format."""
-    with fmt.open_regular(path) as (file, size):
-        manifest = parse_names(fmt.unsealed(file.read(min(size, 2 * fmt.JSON_BYTES))))
+    manifest = parse_names(fmt.unsealed(folder.read(_MANIFEST, 2 * fmt.JSON_BYTES)))
     if (number := fmt.parse_size(manifest["format"])) > FORMAT:
-        raise UserError(f"{path} was written by a newer eva (format {number}): upgrade eva.")
+        raise UserError(f"{folder.path / _MANIFEST} was written by a newer eva (format {number}): upgrade eva.")
     if number != FORMAT:
         raise ValueError(f"there is no format {number}")
     return manifest
 
 
-def _read_small(path: Path, file: FileEntry, entries: Mapping[str, ArrayEntry]) -> dict[str, NDArray[Any]]:
+def _read_small(folder: Folder, file: FileEntry, entries: Mapping[str, ArrayEntry]) -> dict[str, NDArray[Any]]:
     """Return the arrays of arrays.safetensors: those without chunks."""
     small = {name: entry for name, entry in entries.items() if entry.chunks is None}
     limit = sum(entry.bytes for entry in small.values()) + fmt.JSON_BYTES
-    found = safetensors.load(fmt.read_checked(path, file, limit))
+    found = safetensors.load(fmt.read_checked(folder, _SMALL, file, limit))
     for name, entry in small.items():
         if (found[name].dtype.name, list(found[name].shape)) != (entry.dtype, entry.shape):
             raise ValueError(f"{name!r} differs in type or shape from the manifest")
@@ -206,8 +225,8 @@ def _check_identity(path: Path, there: Any, here: Any, name: str = "") -> None:
         raise UserError(f"{path} is of another run ({differing}): choose another directory.")
 
 
-def _write(directory: Path, checkpoint: Checkpoint) -> None:
-    """Write the files of a checkpoint into an empty directory and sync them to disk."""
+def _write(folder: Folder, checkpoint: Checkpoint) -> None:
+    """Write the files of a checkpoint into an empty folder and sync them to disk."""
     files: dict[str, FileEntry] = {}
     entries: dict[str, ArrayEntry] = {}
     small: dict[str, NDArray[Any]] = {}
@@ -217,12 +236,12 @@ def _write(directory: Path, checkpoint: Checkpoint) -> None:
         array, file, sizes = np.asarray(given, order="C"), _SMALL, None
         if array.nbytes > _LARGE_BYTES:
             file = f"array-{number:03d}.zst"
-            files[file], sizes = fmt.write_pieces(directory / file, fmt.compressed(array))
+            files[file], sizes = fmt.write_pieces(folder, file, fmt.compressed(array))
         else:
             small[name] = array
         entries[name] = ArrayEntry(array.dtype.name, list(array.shape), array.nbytes, file, sizes)
-    files[_SMALL], _ = fmt.write_pieces(directory / _SMALL, [safetensors.save(small)])
-    files[_PLAIN], _ = fmt.write_pieces(directory / _PLAIN, [fmt.plain_json(checkpoint.plain)])
+    files[_SMALL], _ = fmt.write_pieces(folder, _SMALL, [safetensors.save(small)])
+    files[_PLAIN], _ = fmt.write_pieces(folder, _PLAIN, [fmt.plain_json(checkpoint.plain)])
     manifest = {
         "format": FORMAT,
         "step": fmt.parse_size(checkpoint.step),
@@ -230,5 +249,5 @@ def _write(directory: Path, checkpoint: Checkpoint) -> None:
         "files": {name: asdict(file) for name, file in files.items()},
         "arrays": {name: asdict(entry) for name, entry in entries.items()},
     }
-    fmt.write_pieces(directory / _MANIFEST, [fmt.sealed(manifest)])
-    fmt.sync_directory(directory)
+    fmt.write_pieces(folder, _MANIFEST, [fmt.sealed(manifest)])
+    folder.sync()

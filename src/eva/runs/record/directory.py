@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from eva.agent.agent import EVAAgent
 from eva.config import NOT_IDENTITY, Config, find_config
 from eva.errors import BusyError, UserError
-from eva.files import DRAFT, READING, as_user_errors, drafting, locked, write_whole
+from eva.files import DRAFT, READING, Folder, as_user_errors, read_file
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
 from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, evaluation_records
@@ -29,6 +29,7 @@ from eva.types import State
 
 _GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to; truncated on resume
 _LEARNED = ("policy.safetensors", "memory.safetensors")
+_REMEDY = ("read", "restore it or start over with --restart")
 
 
 class RunDirectory:
@@ -49,19 +50,25 @@ class RunDirectory:
     def __enter__(self) -> "RunDirectory":
         with as_user_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        lock = locked(self.path / ".lock")
-        if lock is None:
-            raise BusyError(f"another process is training in {self.path}: wait for it or choose another directory.")
-        self._lock = lock
-        with as_user_errors(self.path):
-            for path in self.path.iterdir():
-                if DRAFT.fullmatch(path.name):
-                    path.unlink()
+            self._folder = Folder(self.path)
+            try:
+                lock = self._folder.lock(".lock")
+                if lock is None:
+                    raise BusyError(
+                        f"another process is training in {self.path}: wait for it or choose another directory."
+                    )
+                self._lock = lock
+                for name in filter(DRAFT.fullmatch, self._folder.names()):
+                    self._folder.remove(name)
+            except BaseException:
+                self._folder.close()
+                raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         quietly = nullcontext() if error is None else suppress(UserError)  # report the first error only
         with quietly, as_user_errors(self.path), ExitStack() as closing:  # close every file even if a write fails
+            closing.callback(self._folder.close)
             closing.callback(self._lock.close)
             for file in self._files.values():
                 closing.callback(file.close)
@@ -82,9 +89,8 @@ class RunDirectory:
         self._write_status("running", 0)
         self._write_json("provenance.json", provenance)
         with as_user_errors(self.path):
-            for name in (*_LEARNED, EVALUATIONS, ACCURACY):
-                (self.path / name).unlink(missing_ok=True)
-            shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
+            for name in (*_LEARNED, *_GROWING, EVALUATIONS, ACCURACY, "tensorboard"):
+                self._folder.remove(name)
         self._open("w")
         with as_user_errors(self.path):
             self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
@@ -92,14 +98,15 @@ class RunDirectory:
 
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
         """Truncate the records to the size they had at a checkpoint, and add to provenance.json what resumed it."""
-        paths = {self.path / name: size for name, size in state["sizes"].items()}
-        for path, size in paths.items():  # check all before truncating any
-            with as_user_errors(path, ("read", "restore it or start over with --restart")):
-                if path.stat().st_size < size:
+        sizes = state["sizes"]
+        for name, size in sizes.items():  # check all before truncating any
+            path = self.path / name
+            with as_user_errors(path, _REMEDY), self._folder.open(name, "rb+") as file:
+                if file.seek(0, os.SEEK_END) < size:
                     raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
-        for path, size in paths.items():
-            with as_user_errors(path):
-                os.truncate(path, size)
+        for name, size in sizes.items():
+            with as_user_errors(self.path / name), self._folder.open(name, "rb+") as file:
+                file.truncate(size)
         origin = self._read_json("provenance.json")
         before = origin.get("continued")
         continued = [*(before if isinstance(before, list) else []), provenance]
@@ -115,7 +122,7 @@ class RunDirectory:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            sizes = {name: (self.path / name).stat().st_size for name in self._growing}
+            sizes = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
         return {"sizes": sizes, "seconds": self.seconds, "step": read_status(self.path).step}
 
     def add_episode(self, episode: Episode) -> None:
@@ -155,8 +162,8 @@ class RunDirectory:
         """Save network and replay memory."""
         policy, _ = pack(agent.learner.network.state_dict())
         memory, _ = pack(agent.replay.state_dict())
-        _save_arrays(self.path / "policy.safetensors", policy)
-        _save_arrays(self.path / "memory.safetensors", memory)
+        self._save_arrays("policy.safetensors", policy)
+        self._save_arrays("memory.safetensors", memory)
 
     def finish(self, step: int, largest_abs_q: float | None = None, divergence_message: str | None = None) -> None:
         """Mark the run as finished; `divergence_message` is None unless |Q| exceeded the range that rewards allow."""
@@ -170,22 +177,23 @@ class RunDirectory:
     def _open(self, mode: str, step: int = 0) -> None:
         """Open the records to continue after `step`."""
         with as_user_errors(self.path):
-            self._files = {name: (self.path / name).open(mode) for name in self._growing}
+            for name in self._growing:
+                self._files[name] = self._folder.open(name, mode)
             with suppress(ImportError):  # the extra `tb` is not installed
                 from eva.runs.record.tensorboard import ScalarWriter
 
-                self._tensorboard = ScalarWriter(self.path / "tensorboard", step + 1 if step else 0)
+                self._tensorboard = ScalarWriter(self._folder, step + 1 if step else 0)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return the content of a file, or {} if it is missing or damaged."""
         try:
-            content = json.loads((self.path / name).read_text())
+            content = json.loads(self._folder.read(name))
         except (OSError, ValueError, RecursionError):
             return {}
         return content if isinstance(content, dict) else {}
 
     def _write_config(self) -> None:
-        write_whole(self.path / "config.json", self.config.to_json().encode())
+        self._write("config.json", self.config.to_json())
 
     def _write_status(self, state: str, step: float | None = None, **more: str | float) -> None:
         if step is None:
@@ -193,20 +201,24 @@ class RunDirectory:
         self._write_json("status.json", {"state": state, "step": step, "steps": self.config.steps, **more})
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        write_whole(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+        self._write(name, json.dumps(content, indent=2) + "\n")
 
+    def _write(self, name: str, text: str) -> None:
+        with as_user_errors(self.path / name):
+            self._folder.write_whole(name, text.encode())
 
-def _save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays to a safetensors file without copying them."""
-    with drafting(path) as draft:
-        try:
-            save_file(arrays, draft)
-            shutil.copymode(path.with_name("status.json"), draft)  # save_file makes the file private to the owner
-        except SafetensorError as error:  # its message quotes the OS error
-            code = re.search(r"os error (\d+)", str(error))
-            if code is None:
-                raise
-            raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+    def _save_arrays(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+        """Write arrays to a safetensors file without copying them."""
+        path = self.path / name
+        with as_user_errors(path), self._folder.drafting(name) as draft:
+            try:
+                save_file(arrays, path.with_name(draft))  # replaces the draft if it is a link
+                shutil.copymode(path.with_name("status.json"), path.with_name(draft))  # it was private to the owner
+            except SafetensorError as error:  # its message quotes the OS error
+                code = re.search(r"os error (\d+)", str(error))
+                if code is None:
+                    raise
+                raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
 def default_directory(config: Config, preset: Config) -> Path:
@@ -243,7 +255,7 @@ def _check_free(path: Path, config: Config) -> None:
             return
         if not (path / "config.json").exists():
             raise UserError(f"{path} is not empty and holds no run: choose another directory.")
-        text = (path / "config.json").read_text(errors="replace")
+        text = read_file(path / "config.json").decode(errors="replace")
     try:
         there, here = dict(flatten(Config.from_json(text))), dict(flatten(config))
     except UserError as error:

@@ -2,20 +2,21 @@
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
+from eva.files import Folder
+
 
 class ScalarWriter:
-    """One event file of a run, from `step` on; TensorBoard hides later steps of earlier files."""
+    """One event file in the folder tensorboard of `run`, from `step` on; TensorBoard hides later steps of others."""
 
-    def __init__(self, directory: Path, step: int) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+    def __init__(self, run: Folder, step: int) -> None:
         now = time.time()
-        self._file = (directory / f"events.out.tfevents.{now:.6f}").open("wb")
+        with run.folder("tensorboard", create=True) as folder:
+            self._file = folder.open(f"events.out.tfevents.{now:.6f}", "wb")
         self._records = RecordWriter(self._file)
         self._write(Event(wall_time=now, file_version="brain.Event:2"))
         if step > 0:

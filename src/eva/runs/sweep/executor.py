@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from eva.errors import UserError
-from eva.files import as_user_errors
+from eva.files import Folder, as_user_errors
 from eva.runs.stopping import StoppedError, StopRequest
 from eva.runs.sweep.dashboard import Dashboard
 from eva.runs.sweep.jobs import Job, Outcome
@@ -57,7 +57,8 @@ class WorkerProcess:
             environment["CUDA_VISIBLE_DEVICES"] = ""
         with as_user_errors(job.log):
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            output = job.log.open("ab")
+            with Folder(job.log.parent) as folder:
+                output = folder.open(job.log.name, "ab")
         with output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eva.errors import BusyError, UserError
-from eva.files import as_user_errors, locked, write_whole
+from eva.files import as_user_errors, locked, read_file, write_whole
 from eva.runs.record.formatting import aligned
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Executor, Job, Outcome
@@ -36,7 +36,7 @@ class Manifest:
         """Read a manifest, without failures of runs that another process has finished since it was written."""
         folder = path.parent
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(read_file(path))
             runs = tuple(
                 TrackedRun(folder / Path(run["directory"]).relative_to("."), int(run["steps"]))
                 for run in content["runs"]

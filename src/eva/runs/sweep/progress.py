@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from eva.files import Folder
 from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
@@ -55,7 +56,7 @@ class Progress:
 def last_speed(directory: Path) -> float | None:
     """Return the last steps per second that a run recorded, or None."""
     try:
-        with (directory / "timing.jsonl").open("rb") as file:
+        with Folder(directory) as folder, folder.open("timing.jsonl") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
             return float(json.loads(file.read().splitlines()[-1])["steps_per_second"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
