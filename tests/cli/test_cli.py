@@ -342,3 +342,37 @@ def test_keyboard_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("eva.agent.agent.EVAAgent.act", interrupted)
     assert main([*TINY, "--out", "run"]) == 130
     assert json.loads(Path("run/status.json").read_text())["state"] == "failed"
+
+
+OWN_MODULE = """
+import json, sys, gymnasium, numpy
+from gymnasium.envs.classic_control import CartPoleEnv
+assert sys.path[-1] == ENTRY
+gymnasium.register("Own-v0", entry_point=CartPoleEnv, max_episode_steps=20)
+"""
+SHADOWS = ("queue", "types", "random", "json", "torch", "numpy", "gymnasium")
+
+
+@pytest.mark.parametrize("start", ["eva", "python -m eva"])
+def test_files_beside_the_user_replace_no_module(start: str) -> None:
+    for name in SHADOWS:
+        Path(f"{name}.py").write_text("open('shadowed', 'w').close()\nraise SystemExit('shadowed')\n")
+    Path("own.py").write_text(OWN_MODULE.replace("ENTRY", repr(str(Path.cwd()))))
+    grid = 'env = "own:Own-v0"\nseeds = 1\nout = "runs"\n[settings]\nsteps = 20\n'
+    Path("grid.toml").write_text(grid + "learner.learning_starts_transitions = 10\n")
+    script = "import sys; sys.path.remove(''); from eva.cli.main import main; sys.exit(main())"
+    # runpy imports some modules before eva can act: `python -m eva` has to rely on names that are loaded at the start
+    words = ["-c", script] if start == "eva" else ["-m", "eva"]
+    if start != "eva":
+        for name in ("queue", "types", "random"):
+            Path(f"{name}.py").unlink()
+    done = subprocess.run([sys.executable, *words, "sweep", "grid.toml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + Path("runs/seed-0.log").read_text()
+    assert not Path("shadowed").exists()
+
+
+def test_path_is_restored_after_the_users_module_is_imported() -> None:
+    Path("own.py").write_text(OWN_MODULE.replace("ENTRY", repr(str(Path.cwd()))))
+    before = list(sys.path)
+    assert main(["train", "--env", "own:Own-v0", "--steps", "20", "--out", "run"]) == 0
+    assert sys.path == before

@@ -45,8 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     for name, value in THREAD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # find the user's modules in the working directory
     try:
         _dispatch((sys.argv[1:] if argv is None else list(argv)) or ["--help"])
         print(end="", flush=True)  # raises here if the output cannot be written

@@ -1,5 +1,6 @@
 """Gymnasium environments, stepped together in a fixed order."""
 
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -113,7 +114,8 @@ def _environment_errors() -> Iterator[None]:
 def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
     """Make a registered environment, or raise a `UserError` that explains what is wrong with its id."""
     try:
-        return gymnasium.make(environment_id)
+        with _working_directory_last():
+            return gymnasium.make(environment_id)
     except gymnasium.error.DependencyNotInstalled as error:
         raise UserError(f"{environment_id} needs a package that is not installed: {error}") from None
     except (gymnasium.error.Error, ImportError) as error:
@@ -127,6 +129,17 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
             f"{environment_id!r} cannot be made ({_reason(error)}): fix the environment, or give an id, or MODULE:ID, "
             "that gymnasium.make accepts."
         ) from error
+
+
+@contextmanager
+def _working_directory_last() -> Iterator[None]:
+    """Find the user's module in the working directory, unless an installed module has its name."""
+    before, here = sys.path, str(Path.cwd())
+    sys.path = before if {"", here} & {*before} else [*before, here]
+    try:
+        yield
+    finally:
+        sys.path = before
 
 
 def _reason(error: Exception) -> str:

@@ -201,7 +201,7 @@ def test_no_job_keeps_running_when_the_callback_raises(tmp_path: Path) -> None:
 
 def test_worker_stops_when_its_parent_ends(tmp_path: Path) -> None:
     job = Job(tmp_path / "run", replace(preset("smoke"), steps=1_000_000))
-    command = [sys.executable, "-m", "eva.runs.sweep.worker"]
+    command = [sys.executable, "-c", "import sys; from eva.runs.sweep.worker import main; sys.exit(main())"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         process.stdin.write(job.to_json() + "\n")

@@ -22,6 +22,10 @@ from eva.runs.sweep.dashboard import Dashboard
 from eva.runs.sweep.jobs import Job, Outcome
 
 _POLL_SECONDS = 0.1
+# Without the working directory on the path: the user's files must not replace modules of the standard library.
+_WORKER = (
+    "import sys; sys.path[:] = filter(None, sys.path); from eva.runs.sweep.worker import main; raise SystemExit(main())"
+)
 
 
 class RunningJob(Protocol):
@@ -62,7 +66,7 @@ class WorkerProcess:
         with output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "eva.runs.sweep.worker"],
+                [sys.executable, "-c", _WORKER],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

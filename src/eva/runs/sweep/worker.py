@@ -1,7 +1,7 @@
 """Run one job in this process.
 
-`python -m eva.runs.sweep.worker` reads the job from the first line of standard input. It writes a checkpoint and stops
-when standard input closes, so no worker outlives the process that started it.
+`main` reads the job from the first line of standard input. It writes a checkpoint and stops when standard input closes,
+so no worker outlives the process that started it.
 """
 
 import importlib
@@ -67,7 +67,3 @@ def _stop_with_parent() -> None:
     while os.read(0, 1024):  # not sys.stdin: this thread would hold its lock when the process exits
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
