@@ -75,5 +75,5 @@ clean:  ## delete the virtual environment, caches and built packages
 # Debian packages venv separately from python3: install it if it is missing and we are root.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,ray,sb3,tb]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,minatar,ray,sb3,tb]"
 	@touch $@

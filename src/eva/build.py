@@ -28,8 +28,8 @@ from eva.envs.maze_dynamics import Mazes
 from eva.envs.maze_layout import resolved
 from eva.envs.vector import GymnasiumVector, make_gymnasium
 from eva.errors import UserError
-from eva.games import game_name
-from eva.ids import ATARI_ID, MAZE_ID
+from eva.games import game_name, minatar_game
+from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.types import EnvironmentSpec, VectorEnvironment
 
 T = TypeVar("T")
@@ -63,6 +63,8 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
     seeds = generator.integers(2**31, size=num_environments).tolist()
     if config.environment.id == ATARI_ID:
         return _atari(config.atari, seeds)
+    if config.environment.id.startswith(MINATAR_PREFIX):
+        return _minatar(config, seeds)
     return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
 
 
@@ -88,6 +90,25 @@ def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:
         for seed in seeds
     ]
     return VectorAtari(games)
+
+
+def _minatar(config: Config, seeds: Sequence[int]) -> VectorEnvironment:
+    from eva.envs.minatar import MinAtarGame, VectorMinAtar  # an optional extra
+
+    game, version = minatar_game(config.environment.id)
+    minatar = config.minatar
+    games = [
+        MinAtarGame(
+            game,
+            seed,
+            minimal_actions=version == 1,
+            repeat_action_probability=minatar.repeat_action_probability,
+            difficulty_ramping=minatar.difficulty_ramping,
+            max_episode_steps=minatar.max_episode_steps,
+        )
+        for seed in seeds
+    ]
+    return VectorMinAtar(games)
 
 
 def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
@@ -140,7 +161,7 @@ def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Ge
         strides=network.strides,
         hidden_sizes=network.hidden_sizes,
         embedding_size=network.embedding_size,
-        white=255 if spec.observation_dtype == np.uint8 else 1,
+        white=255 if spec.observation_dtype == np.uint8 and not spec.plane_names else 1,
         generator=generator,
     )
 

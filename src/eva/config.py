@@ -64,6 +64,18 @@ class AtariConfig:
 
 
 @dataclass(frozen=True)
+class MinAtarConfig:
+    """A game of MinAtar; used only if `environment.id` is one of its ids, such as MinAtar/Breakout-v0."""
+
+    repeat_action_probability: Share = 0.1  # P141
+    """Probability, at each step, of repeating the previous action ("sticky actions"; Young and Tian: 0.1)."""
+    difficulty_ramping: bool = True  # P141
+    """Make enemies faster over time in Asterix, Seaquest and Space Invaders (Young and Tian: true)."""
+    max_episode_steps: Count | None = 10_000  # P142
+    """Truncate an episode after this number of steps; null never does."""
+
+
+@dataclass(frozen=True)
 class NetworkConfig:
     """The parametric value function Q_theta."""
 
@@ -244,6 +256,7 @@ class Config:
     environment: EnvironmentConfig = EnvironmentConfig()
     maze: MazeConfig = MazeConfig()
     atari: AtariConfig = AtariConfig()
+    minatar: MinAtarConfig = MinAtarConfig()
     network: NetworkConfig = NetworkConfig()
     replay: ReplayConfig = ReplayConfig()
     learner: LearnerConfig = LearnerConfig()

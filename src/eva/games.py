@@ -1,14 +1,16 @@
-"""The Atari games: names, the paper's sets, human and random scores."""
+"""The games of Atari and MinAtar: names, the paper's sets, human and random scores."""
 
 from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from eva.errors import UserError, nearest_name
+from eva.ids import MINATAR_PREFIX
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,21 +19,26 @@ if TYPE_CHECKING:
 Score = TypeVar("Score", float, "npt.NDArray[np.float64]")
 
 
+MINATAR_GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+
 @dataclass(frozen=True)
 class PublishedScores:
-    """Mean scores in one game (see data/README.md)."""
+    """Mean scores in an Atari game (see data/README.md)."""
 
     random: float
     human: float
 
 
-def _read() -> dict[str, PublishedScores]:
-    with Path(__file__).with_name("data").joinpath("atari57_human_random.csv").open(newline="") as file:
-        return {row["game"]: PublishedScores(float(row["random"]), float(row["human"])) for row in csv.DictReader(file)}
+def _read(name: str) -> list[dict[str, str]]:
+    with Path(__file__).with_name("data").joinpath(name).open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
-PUBLISHED_SCORES = _read()
-"""Scores of the usual 57 games, by name."""
+PUBLISHED_SCORES = {
+    row["game"]: PublishedScores(float(row["random"]), float(row["human"])) for row in _read("atari57_human_random.csv")
+}
+"""Scores of the usual 57 Atari games, by name."""
 
 GAME_SETS = {
     "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # our guess (P19)
@@ -39,15 +46,39 @@ GAME_SETS = {
 }
 """The games of the paper's results, and the games that its hyper-parameters were tuned on."""
 
-_BY_LETTERS = {game.replace("_", ""): game for game in PUBLISHED_SCORES}
-
 
 def game_name(word: str) -> str:
-    """Return the canonical name of a game: `ms_pacman` for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
+    """Return the canonical name of an Atari game: `ms_pacman` for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
+    return _name("Atari", word, PUBLISHED_SCORES)
+
+
+def minatar_game_name(word: str) -> str:
+    """Return the canonical name of a game of MinAtar: `space_invaders` for `SpaceInvaders` or `Space Invaders`."""
+    return _name("MinAtar", word, MINATAR_GAMES)
+
+
+def _name(suite: str, word: str, games: Iterable[str]) -> str:
+    by_letters = {game.replace("_", ""): game for game in games}
     letters = re.sub(r"[^a-z0-9]", "", word.lower())
-    if letters not in _BY_LETTERS:
-        raise UserError(f"there is no Atari game '{word}': {nearest_name(word.lower(), PUBLISHED_SCORES)}")
-    return _BY_LETTERS[letters]
+    if letters not in by_letters:
+        raise UserError(f"there is no {suite} game '{word}': {nearest_name(word.lower(), by_letters.values())}")
+    return by_letters[letters]
+
+
+def minatar_id(game: str, version: int = 0) -> str:
+    """Return the Gymnasium id of a game of MinAtar."""
+    return f"{MINATAR_PREFIX}{game.title().replace('_', '')}-v{version}"
+
+
+_MINATAR_IDS = {minatar_id(game, version): (game, version) for game in MINATAR_GAMES for version in (0, 1)}
+
+
+def minatar_game(environment_id: str) -> tuple[str, int]:
+    """Return the game and the version (1: minimal actions) that an id of MinAtar names."""
+    if environment_id not in _MINATAR_IDS:
+        hint = nearest_name(environment_id, _MINATAR_IDS)
+        raise UserError(f"there is no environment {environment_id!r}: {hint}")
+    return _MINATAR_IDS[environment_id]
 
 
 def human_normalised_score(game: str, score: Score) -> Score:

@@ -7,8 +7,11 @@ from typing import Any
 from eva.config import Config, EnvironmentConfig
 from eva.errors import UserError, nearest_name
 from eva.files import parse_toml
-from eva.ids import ATARI_ID
+from eva.games import minatar_game, minatar_id
+from eva.ids import ATARI_ID, MINATAR_PREFIX
 from eva.schema import from_dict
+
+_VERSIONS = ("", "-v1")  # endings of the names of MinAtar's runs, by the version of their id
 
 
 def _read_presets() -> dict[str, tuple[Config, str]]:
@@ -46,10 +49,22 @@ def for_environment(environment_id: str) -> Config:
     """Return the default configuration of an environment that has no preset."""
     if environment_id == ATARI_ID:
         return preset("atari")
+    if environment_id.startswith(MINATAR_PREFIX):
+        game, version = minatar_game(environment_id)
+        return for_game(preset("minatar"), game, version)
     return Config(name=environment_id.replace("/", "-"), environment=EnvironmentConfig(id=environment_id))
 
 
-def for_game(config: Config, game: str) -> Config:
-    """Return an Atari configuration with another game in its name and its settings."""
-    name = config.name.removesuffix(f"-{config.atari.game}")
-    return replace(config, name=f"{name}-{game}", atari=replace(config.atari, game=game))
+def for_game(config: Config, game: str, version: int | None = None) -> Config:
+    """Return a configuration of Atari or MinAtar with another game in its name and its settings.
+
+    `version` is that of MinAtar's id, by default as in `config`.
+    """
+    if config.environment.id == ATARI_ID:
+        name = config.name.removesuffix(f"-{config.atari.game}")
+        return replace(config, name=f"{name}-{game}", atari=replace(config.atari, game=game))
+    old_game, old_version = minatar_game(config.environment.id)
+    name = config.name.removesuffix(_VERSIONS[old_version]).removesuffix(f"-{old_game}")
+    version = old_version if version is None else version
+    environment = replace(config.environment, id=minatar_id(game, version))
+    return replace(config, name=f"{name}-{game}{_VERSIONS[version]}", environment=environment)

@@ -37,6 +37,7 @@ class EnvironmentSpec:
     observation_dtype: np.dtype[Any]
     reward_bound: float | None = None  # largest possible absolute reward, if known
     action_names: tuple[str, ...] = ()  # for display; empty if unknown
+    plane_names: tuple[str, ...] = ()  # of the channels, if they are planes of 0 and 1; empty for pixels
     num_stacked: int = 1  # frames along the first axis, oldest first; missing ones are black or copies of the first
 
 

@@ -174,8 +174,11 @@ def test_config_file_keeps_its_name_unless_game_is_given(asked: list[tuple[Confi
         (["atari", "--game", "xyz"], "there is no Atari game 'xyz': the nearest of 57 names are "),
         (["atari", "--game", ""], "there is no Atari game ''"),
         (["atari", "--atari.game", "qbrt"], "there is no Atari game 'qbrt': did you mean 'qbert'?"),
-        (["smoke", "--game", "pong"], "--game is for Atari, but smoke plays eva/CoinMaze-v0: start from atari or"),
-        (["--env", "CartPole-v1", "--game", "pong"], "--game is for Atari, but CartPole-v1 plays CartPole-v1"),
+        (["smoke", "--game", "pong"], "--game is for Atari and MinAtar, but smoke plays eva/CoinMaze-v0: start from"),
+        (
+            ["--env", "CartPole-v1", "--game", "pong"],
+            "--game is for Atari and MinAtar, but CartPole-v1 plays CartPole-v1",
+        ),
         (["atari", "--atari.repeat-action-probability", "2"], "must be a number between 0 and 1"),
     ],
 )

@@ -9,8 +9,8 @@ import tyro
 from eva.cli.parsing import parse
 from eva.config import Config, Device, read_config
 from eva.errors import UserError
-from eva.games import game_name
-from eva.ids import ATARI_ID, MAZE_ID
+from eva.games import game_name, minatar_game, minatar_game_name
+from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.presets import for_environment, for_game, preset, preset_of
 from eva.schema import Count, Share, changed
 
@@ -26,7 +26,7 @@ class Train(Config):
     env: str | None = None
     """Gymnasium id of the environment (environment.id)."""
     game: str | None = None
-    """Atari game, for the presets atari and atari-small (atari.game)."""
+    """Game of Atari or MinAtar, for the presets atari, atari-small and minatar."""
     weight: Share | None = None
     """Weight of Q_NP; 0 is DQN (eva.nonparametric_weight)."""
     device: Device | None = None
@@ -73,14 +73,24 @@ def _apply_flags(asked: Train) -> Config:
 
 def _apply_game(asked: Train, config: Config, start: Config) -> tuple[Config, Config]:
     """Return the configuration with the game, and the configuration that the run is named after."""
-    if config.environment.id == ATARI_ID and (asked.game is not None or asked.config is None):
-        game = game_name(config.atari.game if asked.game is None else asked.game)
-        return for_game(config, game), for_game(start, game)
-    if asked.game is not None:
+    game = _game(config, asked.game)
+    if game is None and asked.game is not None:
         raise UserError(
-            f"--game is for Atari, but {config.name} plays {config.environment.id}: start from atari or atari-small."
+            f"--game is for Atari and MinAtar, but {config.name} plays {config.environment.id}: start from atari, "
+            "atari-small or minatar."
         )
-    return config, start  # no game, or that of a file, which keeps its name
+    if game is None or (asked.game is None and asked.config is not None):  # the game of a file, which keeps its name
+        return config, start
+    return for_game(config, game), for_game(start, game)
+
+
+def _game(config: Config, word: str | None) -> str | None:
+    """Return the canonical name of a game, by default the configuration's, or None if its environment has no games."""
+    if config.environment.id == ATARI_ID:
+        return game_name(config.atari.game if word is None else word)
+    if config.environment.id.startswith(MINATAR_PREFIX):
+        return minatar_game(config.environment.id)[0] if word is None else minatar_game_name(word)
+    return None
 
 
 def _start(asked: Train) -> Config:

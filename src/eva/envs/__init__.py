@@ -1,1 +1,1 @@
-"""The environments: the paper's coin maze and Atari."""
+"""The environments: the paper's coin maze, Atari and MinAtar."""

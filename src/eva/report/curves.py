@@ -12,7 +12,7 @@ from eva.config import NOT_IDENTITY, MazeConfig
 from eva.envs.maze_dynamics import random_return
 from eva.envs.maze_layout import load_layout, optimal_return
 from eva.errors import UserError
-from eva.ids import ATARI_ID, MAZE_ID
+from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.report.reading import RunRecord
 from eva.report.statistics import MARGIN_SHARE, FloatArray, mean_interval
 
@@ -189,7 +189,9 @@ def _group_fields(run: RunRecord) -> dict[str, str]:
 
 
 def _task_fields(run: RunRecord) -> dict[str, str]:
-    part = {MAZE_ID: "maze.", ATARI_ID: "atari."}.get(run.config["environment"]["id"], "environment.id")
+    environment_id = run.config["environment"]["id"]
+    parts = {MAZE_ID: "maze.", ATARI_ID: "atari.", MINATAR_PREFIX: "minatar."}
+    part = next((part for name, part in parts.items() if environment_id.startswith(name)), "environment.id")
     return {name: value for name, value in flatten(run.config).items() if name.startswith(("environment.id", part))}
 
 

@@ -15,7 +15,7 @@ from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.build import build_environment, build_player, generators
 from eva.config import EVALUATION_EPSILON, Config
 from eva.errors import UserError
-from eva.ids import ATARI_ID, MAZE_ID
+from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.runs.accuracy import accuracies
 from eva.runs.loading import load_run
 from eva.runs.record.columns import ACCURACY, EVALUATIONS
@@ -75,7 +75,7 @@ def _evaluate(
     sequences = [np.random.SeedSequence([seed, i]) for i in range(num_episodes)]
     episodes: list[Episode] = []
     num_changed: float | None = None  # None without EVA
-    num_together = MAX_TOGETHER if config.environment.id in (MAZE_ID, ATARI_ID) else 1
+    num_together = MAX_TOGETHER if config.environment.id.startswith((MAZE_ID, ATARI_ID, MINATAR_PREFIX)) else 1
     for first in range(0, num_episodes, num_together):
         together, changed_share = _play(config, agent, weight, sequences[first : first + num_together], epsilon)
         episodes += together

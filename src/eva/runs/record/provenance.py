@@ -12,7 +12,7 @@ from typing import Any
 import eva
 
 _REQUIRED = ("torch", "numpy", "gymnasium", "safetensors", "zstandard")
-_PACKAGES = (*_REQUIRED, "ale-py", "opencv-python-headless", "stable-baselines3")
+_PACKAGES = (*_REQUIRED, "ale-py", "minatar", "opencv-python-headless", "stable-baselines3")
 
 
 def provenance(argv: Sequence[str], threads: int, device: str) -> dict[str, Any]:
