@@ -20,11 +20,12 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from eva.agent.adjuster import EphemeralValueAdjuster
+from eva.agent.network import is_channels_last
 from eva.cli.main import main
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import Plane, describe, inspect_run, sample_slots
-from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
+from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, channel_colours, legend, sheets, thumbnails
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
@@ -162,8 +163,36 @@ def test_pictures_show_the_newest_frame_of_an_observation() -> None:
     assert np.array_equal(thumbnails(painted)[..., 0], means)
     seen, painted = paint((3, 20, 30))
     assert np.array_equal(painted, np.moveaxis(seen, 1, 3))
-    seen, painted = paint((20, 30, 4))
-    assert np.array_equal(painted[..., 0], seen[..., -1])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("shape", [(9, 8, 4), (9, 8, 2), (5, 9, 8), (10, 10, 10)])
+def test_other_numbers_of_channels_have_a_colour_each(shape: tuple[int, ...], dtype: Any) -> None:
+    """A pixel has the colour of its largest value, of the last one if several are equal."""
+    seen = (np.random.default_rng(0).integers(5, size=(3, *shape)) * 51).astype(dtype)
+    painted = Painter(EnvironmentSpec(1, 2, shape, np.dtype(dtype)), seen)(seen)
+    images = seen if is_channels_last(shape) else np.moveaxis(seen, 1, 3)
+    num = images.shape[3]
+    colours = channel_colours(num)
+    assert len(set(map(bytes, colours))) == num
+    assert painted.shape == (*images.shape[:3], 3)
+    low = 0 if dtype == np.uint8 else images.min()
+    high = 255 if dtype == np.uint8 else images.max()
+    for place in np.ndindex(images.shape[:3]):
+        values = images[place].tolist()
+        c = max(range(num), key=lambda i: (values[i], i))
+        expected = np.round(colours[c] * ((values[c] - low) / (high - low)))
+        assert np.abs(painted[place] - expected).max() <= 1
+
+
+def test_planes_are_coloured_and_named() -> None:
+    spec = EnvironmentSpec(1, 2, (10, 10, 3), np.dtype(np.uint8), plane_names=("ball", "the_paddle", "brick"))
+    seen = np.zeros((1, 10, 10, 3), np.uint8)
+    seen[0, 0, 0, 0] = seen[0, 0, 1, 1] = seen[0, 0, 2, 2] = 1
+    painted = Painter(spec, seen)(seen)[0, 0, :4]
+    assert ["#" + bytes(pixel).hex() for pixel in painted] == [*legend(spec).values(), "#000000"]
+    assert list(legend(spec)) == ["ball", "the paddle", "brick"]
+    assert legend(EnvironmentSpec(1, 2, (9, 8, 3), np.dtype(np.uint8))) == {}
 
 
 def test_vectors_are_bars_scaled_from_minimum_to_maximum() -> None:

@@ -19,7 +19,7 @@ from eva.errors import UserError
 from eva.files import as_user_errors, write_whole
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import Memories, floats, integers
-from eva.inspect.pictures import Painter, sheets, thumbnails
+from eva.inspect.pictures import Painter, legend, sheets, thumbnails
 from eva.report.style import STYLE
 from eva.runs.loading import load_run
 from eva.runs.record.columns import INSPECTOR_PAGE
@@ -169,6 +169,7 @@ def _page(config: Config, episode: PlayedEpisode, weight: float, seed: int, data
             episode=episode,
             weight=weight,
             seed=seed,
+            legend=legend(episode.spec),
             style=Markup(STYLE + style),
             configuration=dict(flatten(config)),
             data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),

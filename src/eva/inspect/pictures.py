@@ -1,5 +1,6 @@
 """Draw observations as pictures, and pack pictures into PNG sprite sheets."""
 
+import colorsys
 from base64 import b64encode
 from io import BytesIO
 from typing import Any
@@ -19,10 +20,27 @@ SHEET_COLUMNS, SHEET_ROWS = 16, 16
 _GREYS = bytes(np.repeat(np.arange(256), 3).tolist())  # a palette: PNG then uses no line filters, which enlarge sprites
 
 
-class Painter:
-    """Draw observations: images unchanged, the newest frame of a stack, vectors as bars.
+def channel_colours(num: int) -> Pictures:
+    """Return a colour for each channel, (C, 3): hues around the circle, every second one darker."""
+    colours = [colorsys.hsv_to_rgb(i / num, 0.7, 0.7 if i % 2 else 1.0) for i in range(num)]
+    return (np.array(colours) * 255).round().astype(np.uint8)
 
-    Floats are scaled to the range of `sample`: each number of a vector to its own, an image to that of all pixels.
+
+def legend(spec: EnvironmentSpec) -> dict[str, str]:
+    """Return the colour of each plane by its name, as in CSS; empty if observations are no planes."""
+    colours = channel_colours(len(spec.plane_names))
+    return {
+        name.replace("_", " "): "#" + bytes(colour).hex()
+        for name, colour in zip(spec.plane_names, colours, strict=True)
+    }
+
+
+class Painter:
+    """Draw observations: grey and RGB images unchanged, the newest frame of a stack, vectors as bars.
+
+    Images with another number of channels, and planes of 0 and 1, have a colour for each channel: a pixel has the
+    colour of its largest value, of the last one if several are equal, and is as bright as that value. Floats are scaled
+    to the range of `sample`: each number of a vector to its own, an image to that of all pixels.
     """
 
     def __init__(self, spec: EnvironmentSpec, sample: Observations) -> None:
@@ -38,14 +56,31 @@ class Painter:
             return self._bars(observations)
         frames = observations[:, -(shape[0] // num_stacked) :] if num_stacked > 1 else observations
         images = frames if is_channels_last(frames.shape[1:]) else np.moveaxis(frames, 1, 3)
-        images = images if images.shape[3] in (1, 3) else images[..., -1:]
-        return images if images.dtype == np.uint8 else self._grey(images)
-
-    def _grey(self, images: NDArray[Any]) -> Pictures:
-        """Return images of floats as bytes, the smallest value black and the largest white."""
-        low, high = float(self._low.min()), float(self._high.max())
-        shades: Pictures = (np.clip((images - low) / max(high - low, 1e-9), 0, 1) * 255).round().astype(np.uint8)
+        if images.shape[3] not in (1, 3) or self._spec.plane_names:
+            return self._coloured(images)
+        if images.dtype == np.uint8:
+            return images
+        shades: Pictures = (self._shades(images) * 255).round().astype(np.uint8)
         return shades
+
+    def _shades(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Return brightness from 0 to 1; of floats, the smallest value is black and the largest white."""
+        if self._spec.plane_names:
+            return images
+        if images.dtype == np.uint8:
+            return images / np.float32(255)
+        low, high = float(self._low.min()), float(self._high.max())
+        shades: NDArray[Any] = np.clip((images - low) / max(high - low, 1e-9), 0, 1)
+        return shades
+
+    def _coloured(self, images: NDArray[Any]) -> Pictures:
+        num = images.shape[3]
+        colours, pictures = channel_colours(num), np.empty((*images.shape[:3], 3), np.uint8)
+        for picture, image in zip(pictures, images, strict=True):  # one by one: all shades at once would not fit
+            shades = self._shades(image)
+            largest = num - 1 - shades[..., ::-1].argmax(axis=2)
+            picture[:] = (colours[largest] * shades.max(axis=2, keepdims=True)).round()
+        return pictures
 
     def _bars(self, numbers: NDArray[Any]) -> Pictures:
         span = np.where(self._high > self._low, self._high - self._low, 1)
