@@ -30,7 +30,16 @@ ALLOWED = {
     "runs": BASE
     | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
     | {"build_memory", "envs.maze_layout", "envs.maze_values"},
-    "report": {"errors", "ids", "config", "files", "envs.maze_layout", "envs.maze_dynamics", "runs.record.columns"},
+    "report": {
+        "errors",
+        "ids",
+        "config",
+        "files",
+        "games",
+        "envs.maze_layout",
+        "envs.maze_dynamics",
+        "runs.record.columns",
+    },
     "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},

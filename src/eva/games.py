@@ -1,10 +1,10 @@
-"""The games of Atari and MinAtar: names, the paper's sets, human and random scores."""
+"""The games of Atari and MinAtar: names, the paper's sets, published and random scores."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,15 +30,39 @@ class PublishedScores:
     human: float
 
 
+@dataclass(frozen=True)
+class MinAtarScores:
+    """Mean scores in a game of MinAtar (see data/README.md)."""
+
+    random: float  # measured by us
+    dqn_by_frames: Mapping[int, float]  # the published DQN's learning curve
+
+    @property
+    def dqn(self) -> float:
+        """The published DQN's last score."""
+        return self.dqn_by_frames[max(self.dqn_by_frames)]
+
+
 def _read(name: str) -> list[dict[str, str]]:
     with Path(__file__).with_name("data").joinpath(name).open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _read_minatar() -> dict[str, MinAtarScores]:
+    random = {row["game"]: float(row["random"]) for row in _read("minatar_random.csv")}
+    curves: dict[str, dict[int, float]] = {game: {} for game in MINATAR_GAMES}
+    for row in _read("minatar_dqn.csv"):
+        curves[row["game"]][int(row["frames"])] = float(row["score"])
+    return {game: MinAtarScores(random[game], curves[game]) for game in MINATAR_GAMES}
 
 
 PUBLISHED_SCORES = {
     row["game"]: PublishedScores(float(row["random"]), float(row["human"])) for row in _read("atari57_human_random.csv")
 }
 """Scores of the usual 57 Atari games, by name."""
+
+MINATAR_SCORES = _read_minatar()
+"""Scores of MinAtar's five games, by name."""
 
 GAME_SETS = {
     "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # our guess (P19)
@@ -88,3 +112,9 @@ def human_normalised_score(game: str, score: Score) -> Score:
     """
     published = PUBLISHED_SCORES[game]
     return 100 * (score - published.random) / (published.human - published.random)
+
+
+def minatar_normalised_score(game: str, score: Score) -> Score:
+    """Return 100 (score - random) / (DQN - random): 100 is the published DQN after 4.9M frames, 0 is random (P144)."""
+    known = MINATAR_SCORES[game]
+    return 100 * (score - known.random) / (known.dqn - known.random)

@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 from minatar import Environment
 
+from benchmarks import minatar_random
 from eva.build import build_environment, build_network, generators
 from eva.config import Config, EnvironmentConfig
 from eva.envs import minatar
 from eva.envs.minatar import MinAtarGame, VectorMinAtar
 from eva.errors import UserError
-from eva.games import MINATAR_GAMES, minatar_game, minatar_game_name, minatar_id
+from eva.games import (
+    MINATAR_GAMES,
+    MINATAR_SCORES,
+    minatar_game,
+    minatar_game_name,
+    minatar_id,
+    minatar_normalised_score,
+)
 from eva.presets import for_environment, for_game, preset
 from eva.runs.checkpoint.state import pack, unpack
 from eva.schema import changed
@@ -234,3 +242,20 @@ def test_environments_take_the_preset_and_versions_have_their_own_names() -> Non
     assert (few.name, few.environment.id) == ("minatar-asterix-v1", "MinAtar/Asterix-v1")
     assert for_game(few, "freeway").name == "minatar-freeway-v1"
     assert for_game(for_game(few, "freeway"), "asterix") == few
+
+
+def test_scores_are_normalised_by_random_play_and_published_dqn() -> None:
+    assert set(MINATAR_SCORES) == set(MINATAR_GAMES)
+    for game, known in MINATAR_SCORES.items():
+        assert 0 <= known.random < known.dqn
+        assert list(known.dqn_by_frames) == [500_000, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 4_900_000]
+        assert minatar_normalised_score(game, known.random) == 0
+        assert minatar_normalised_score(game, known.dqn) == pytest.approx(100)
+    assert MINATAR_SCORES["breakout"].dqn == 10.1
+    assert MINATAR_SCORES["breakout"].random == pytest.approx(0.5, abs=0.1)  # as the package's README states
+
+
+def test_random_play_repeats() -> None:
+    first, error = minatar_random.mean_return("breakout", 200)
+    assert minatar_random.mean_return("breakout", 200) == (first, error)
+    assert abs(first - MINATAR_SCORES["breakout"].random) < 4 * error

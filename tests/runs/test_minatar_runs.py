@@ -12,7 +12,7 @@ import pytest
 import eva.runs.loop
 from eva.cli.main import main
 from eva.config import Config
-from eva.games import MINATAR_GAMES
+from eva.games import MINATAR_GAMES, minatar_normalised_score
 from eva.presets import for_game, preset
 from eva.runs.record.columns import EVALUATIONS
 from eva.schema import flatten
@@ -121,6 +121,10 @@ def test_runs_are_evaluated_in_training_and_reported(capsys: pytest.CaptureFixtu
     lines = [json.loads(line) for line in Path("runs/eva", EVALUATIONS).read_text().splitlines()]
     assert [(line["step"], line["weight"]) for line in lines] == [(120, 0.0), (120, 0.4), (240, 0.0), (240, 0.4)]
     assert all(len(line["returns"]) == 3 and max(line["lengths"]) <= 40 for line in lines)
+    metrics = [json.loads(line) for line in Path("runs/eva/metrics.jsonl").read_text().splitlines()]
+    means = [(line["episode_return"], line["normalised_score"]) for line in metrics]
+    assert any(mean is not None for mean, _ in means)
+    assert all(each == (None if mean is None else minatar_normalised_score("seaquest", mean)) for mean, each in means)
     assert main(["evaluate", "runs/eva", "--episodes", "2", "--weights", "0.4"]) == 0
     assert main(["report", "runs"]) == 0
     assert "EVA, weight 0.4 - DQN" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from eva.config import NOT_IDENTITY, MazeConfig
 from eva.envs.maze_dynamics import random_return
 from eva.envs.maze_layout import load_layout, optimal_return
 from eva.errors import UserError
+from eva.games import MINATAR_SCORES, minatar_game
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.report.reading import RunRecord
 from eva.report.statistics import MARGIN_SHARE, FloatArray, mean_interval
@@ -117,9 +118,11 @@ def curve(run: RunRecord, grid: FloatArray) -> FloatArray:
 
 def levels(config: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the optimal return of a run's environment, computed exactly, and that of random play, where known."""
-    if config["environment"]["id"] != MAZE_ID:
-        return None, None
     try:
+        if config["environment"]["id"].startswith(MINATAR_PREFIX):
+            return None, MINATAR_SCORES[minatar_game(config["environment"]["id"])[0]].random
+        if config["environment"]["id"] != MAZE_ID:
+            return None, None
         maze = config["maze"]
         layout, num_coins = load_layout(maze["layout"]), int(maze["num_coins"])
         steps = int(maze.get("max_episode_steps", MazeConfig().max_episode_steps))

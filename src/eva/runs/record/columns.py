@@ -24,6 +24,11 @@ METRICS = {
 }
 """The names that metrics.jsonl may hold; null means nothing to average."""
 
+MORE_METRICS = {
+    "normalised_score": "`episode_return` as a normalised score, on MinAtar: 0 is random play, 100 the published DQN",
+}
+"""The names that only the lines of some environments have."""
+
 EPISODE_COLUMNS = "step,environment,episode_return,episode_length"
 
 EVALUATIONS = "evaluations.jsonl"

@@ -21,7 +21,7 @@ from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, Folder, as_user_errors, read_file
 from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
-from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, evaluation_records
+from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, MORE_METRICS, evaluation_records
 from eva.runs.record.episodes import Episode
 from eva.runs.record.status import read_status
 from eva.schema import flatten
@@ -134,11 +134,12 @@ class RunDirectory:
 
     def add_metrics(self, metrics: Mapping[str, float | None], seconds: float, steps_per_second: float) -> None:
         """Append a line to metrics.jsonl, one with the times to timing.jsonl, and both to TensorBoard."""
-        if undeclared := set(metrics) - set(METRICS):
+        if undeclared := set(metrics) - set(METRICS) - set(MORE_METRICS):
             raise ValueError(f"undeclared metrics: {sorted(undeclared)}")
         step = metrics["step"]
         finite = {name: value for name, value in metrics.items() if value is not None and math.isfinite(value)}
-        line = {name: finite.get(name) for name in METRICS}  # JSON has no NaN
+        names = [*METRICS, *(name for name in MORE_METRICS if name in metrics)]
+        line = {name: finite.get(name) for name in names}  # JSON has no NaN
         timing = {"step": step, "seconds": round(seconds, 3), "steps_per_second": round(steps_per_second, 1)}
         self.seconds = seconds
         with as_user_errors(self.path):

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from eva.agent.tensors import name_of
 from eva.build import resolve
 from eva.config import Config
-from eva.games import human_normalised_score
-from eva.ids import ATARI_ID
+from eva.games import human_normalised_score, minatar_game, minatar_normalised_score
+from eva.ids import ATARI_ID, MINATAR_PREFIX
 from eva.runs.record.directory import RunDirectory, with_threads
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.formatting import duration
@@ -136,6 +136,9 @@ class Recorder:
         score = means["episode_return"]
         if config.environment.id == ATARI_ID and score is not None:
             means["human_normalised_score"] = human_normalised_score(config.atari.game, score)
+        if config.environment.id.startswith(MINATAR_PREFIX):
+            game, _ = minatar_game(config.environment.id)
+            means["normalised_score"] = None if score is None else minatar_normalised_score(game, score)
         metrics = {"step": step, **means, **metrics}
         steps_per_second = (step - self._last_step) / (now - self._last)
         self.directory.add_metrics(metrics, self._seconds_before + now - self._start, steps_per_second)
