@@ -14,7 +14,6 @@ from minatar import Environment
 from benchmarks import minatar_random
 from eva.build import build_environment, build_network, generators
 from eva.config import Config, EnvironmentConfig
-from eva.envs import minatar
 from eva.envs.minatar import MinAtarGame, VectorMinAtar
 from eva.errors import UserError
 from eva.games import (
@@ -201,7 +200,7 @@ def test_values_that_are_not_plain_raise() -> None:
 
 
 def test_missing_package_raises_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minatar.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UserError, match=r'run pip install "ephemeral-value-adjustments\[minatar\]"'):
         MinAtarGame("breakout", 0)
 

@@ -35,7 +35,7 @@ class Experiment(ExperimentOptions):
     name: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[NAME]")] = None
     """Name of the experiment (see: eva experiment --list)."""
     all: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Run all experiments except those on Atari, one after the other."""
+    """Run all experiments except those on Atari and MinAtar, one after the other."""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
     """List the experiments or, with a name, its runs and their progress, and exit."""
     jobs: Count | None = None

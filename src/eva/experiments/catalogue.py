@@ -3,7 +3,7 @@
 from eva.errors import UserError, nearest_name
 from eva.experiments.beyond import baselines, gymnasium_tasks, maze_accuracy, memory_choices, pong, scaling
 from eva.experiments.framework.definition import Experiment
-from eva.experiments.paper import atari, maze, maze_tuning, trace_computations
+from eva.experiments.paper import atari, maze, maze_tuning, minatar, trace_computations
 
 _ALL = (
     maze_tuning.EXPERIMENT,
@@ -15,6 +15,7 @@ _ALL = (
     trace_computations.EXPERIMENT,
     trace_computations.KERNEL_WIDTH,
     maze.CONSOLIDATION,
+    minatar.EXPERIMENT,
     atari.FULL,
     pong.EXPERIMENT,
     gymnasium_tasks.CARTPOLE,

@@ -22,8 +22,9 @@ _GREYS = bytes(np.repeat(np.arange(256), 3).tolist())  # a palette: PNG then use
 
 def channel_colours(num: int) -> Pictures:
     """Return a colour for each channel, (C, 3): hues around the circle, every second one darker."""
-    colours = [colorsys.hsv_to_rgb(i / num, 0.7, 0.7 if i % 2 else 1.0) for i in range(num)]
-    return (np.array(colours) * 255).round().astype(np.uint8)
+    shares = [colorsys.hsv_to_rgb(i / num, 0.7, 0.7 if i % 2 else 1.0) for i in range(num)]
+    colours: Pictures = (np.array(shares) * 255).round().astype(np.uint8)
+    return colours
 
 
 def legend(spec: EnvironmentSpec) -> dict[str, str]:
@@ -67,9 +68,7 @@ class Painter:
         """Return brightness from 0 to 1; of floats, the smallest value is black and the largest white."""
         if self._spec.plane_names:
             return images
-        if images.dtype == np.uint8:
-            return images / np.float32(255)
-        low, high = float(self._low.min()), float(self._high.max())
+        low, high = (0.0, 255.0) if images.dtype == np.uint8 else (float(self._low.min()), float(self._high.max()))
         shades: NDArray[Any] = np.clip((images - low) / max(high - low, 1e-9), 0, 1)
         return shades
 

@@ -191,9 +191,11 @@ def papers_uncertainty(
     return samples.mean(axis=0), samples.std(axis=0)
 
 
-def interquartile_mean(scores: FloatArray) -> float:
-    """Return the mean of the middle half of all values, over runs and games."""
-    return float(stats.trim_mean(scores, 0.25, axis=None))
+def interquartile_mean(scores: FloatArray) -> Any:
+    """Return the mean of the middle half of all runs and games; of curves, (runs, games, G), at each point."""
+    values = scores.reshape(-1, *scores.shape[2:])
+    cut = len(values) // 4
+    return np.partition(values, (cut, len(values) - cut - 1), axis=0)[cut : len(values) - cut].mean(axis=0)
 
 
 def median_score(scores: FloatArray) -> Any:

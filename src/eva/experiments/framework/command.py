@@ -23,6 +23,7 @@ QUICK_CHANGES = {
     "steps": QUICK_STEPS,
     "maze.max_episode_steps": 20,
     "atari.max_episode_frames": 80,
+    "minatar.max_episode_steps": 20,
     "replay.replay_capacity": 200,
     "learner.learning_starts_transitions": 100,
     "exploration.epsilon_decay_transitions": 200,

@@ -9,6 +9,7 @@ from typing import Literal
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import FINAL_RETURN, MEAN_RETURN, Measure
 from eva.report.plots import Drawing, LearningCurves
+from eva.report.statistics import Estimate
 from eva.runs.sweep.jobs import Job
 
 Expected = Literal["better", "worse", "no worse"]
@@ -56,6 +57,24 @@ class Requirement:
     high: float = math.inf
 
 
+Row = tuple[str | float | Estimate, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers beside the claims."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str  # what follows, and by which rule
+
+
+def no_tables(_: Evidence) -> Sequence[Table]:
+    """Return no tables."""
+    return ()
+
+
 def curves(evidence: Evidence) -> Figures:
     """Draw the learning curves of every task."""
     return {"curves": LearningCurves(list(evidence.tasks.values()))}
@@ -77,6 +96,7 @@ class Experiment:
     requirements: tuple[Requirement, ...] = ()
     columns: tuple[Measure, ...] = (FINAL_RETURN, MEAN_RETURN)  # of the table of arms
     figures: Callable[[Evidence], Figures] = curves
+    tables: Callable[[Evidence], Sequence[Table]] = no_tables
     notes: tuple[str, ...] = ()  # facts about the set-up; interpretation belongs in docs/results.md
     timing: str | None = None
     by_name_only: bool = False  # it takes too long to be part of `--all`

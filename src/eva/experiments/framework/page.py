@@ -8,13 +8,14 @@ from typing import Any
 
 import jinja2
 
-from eva.experiments.framework.definition import Experiment, Requirement
+from eva.experiments.framework.definition import Experiment, Requirement, Table
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.judge import Judgement, failed_requirements, judge
 from eva.experiments.framework.measures import num_failed
 from eva.report import plots
 from eva.report.format import number, signed
 from eva.report.reading import RunRecord
+from eva.report.statistics import Estimate
 
 DIGITS = 4  # in summary.json: the rest may differ between machines
 
@@ -22,7 +23,10 @@ DIGITS = 4  # in summary.json: the rest may differ between machines
 def contents(experiment: Experiment, evidence: Evidence) -> dict[str, bytes]:
     """Return the files of an experiment's folder by name."""
     figures = experiment.figures(evidence)
-    content = _plain({**summary(experiment, evidence), "figures": list(figures)})
+    tables = [_table(each) for each in experiment.tables(evidence)]
+    content = _plain(
+        {**summary(experiment, evidence), **({"tables": tables} if tables else {}), "figures": list(figures)}
+    )
     files = {
         "README.md": _render("page.md.j2", content).encode(),
         "summary.json": (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode(),
@@ -39,6 +43,7 @@ def all_claims(summaries: Mapping[str, Any]) -> str:
 
 def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
     """Return all numbers of an experiment, with their provenance."""
+    tables = [_table(each) for each in experiment.tables(evidence)]
     timed = evidence.measured["provenance"] if experiment.timing else None
     return {
         "experiment": experiment.name,
@@ -48,6 +53,7 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
         "notes": experiment.notes,
         "claims": [_claim(each) for each in judge(experiment, evidence)],
         "failed": [_failed(*each) for each in failed_requirements(experiment, evidence)],
+        **({"tables": tables} if tables else {}),
         "arms": _arms(experiment, evidence),
         "levels": {
             task.name: {"optimum": task.optimum, "random play": task.chance} for task in evidence.tasks.values()
@@ -58,6 +64,11 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
     }
 
 
+def _table(each: Table) -> dict[str, Any]:
+    rows = [[cell.numbers if isinstance(cell, Estimate) else cell for cell in row] for row in each.rows]
+    return {"title": each.title, "columns": each.columns, "rows": rows, "note": each.note}
+
+
 def _failed(each: Requirement, value: float) -> dict[str, Any]:
     required = {"low": each.low, "high": each.high}
     return {"task": each.task, "arm": each.arm, "measure": each.measure.name, "value": value, **required}
@@ -66,7 +77,11 @@ def _failed(each: Requirement, value: float) -> dict[str, Any]:
 def _claim(each: Judgement) -> dict[str, Any]:
     claim, difference = each.claim, each.difference
     stated = {"where": claim.where, "claim": claim.text, "primary": claim.primary}
-    compared = {"task": each.task, "arm": claim.arm, "compared_with": claim.compared_with}
+    compared = {
+        "task": None if claim.measure.over_tasks else each.task,
+        "arm": claim.arm,
+        "compared_with": claim.compared_with,
+    }
     expected = {"measure": claim.measure.name, "expected": claim.expected}
     measured = {"difference": difference.value, "ci": [difference.low, difference.high], "n": difference.n}
     judged = {"unit": claim.measure.unit, "margin": each.margin, "verdict": each.verdict, "agrees": each.agrees}
