@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from stable_baselines3 import DQN
 
-import eva.envs.maze  # noqa: F401  (registers the maze)
 from benchmarks.command_line import parser
 from benchmarks.sb3 import measure
 from eva.integrations.sb3_runs import policy_arguments

@@ -22,9 +22,10 @@ ALLOWED = {
     "config": {"errors", "files", "ids", "schema"},
     "games": {"errors", "ids"},
     "machine": {"errors"},
+    "registration": {"ids"},
     "presets": {"config", "errors", "games", "ids", "files", "schema"},
     "agent": BASE,
-    "envs": BASE | {"ids"},
+    "envs": BASE,
     "build_memory": {"agent", "config", "machine", "types"},
     "build": BASE | {"ids", "agent", "config", "envs", "games", "build_memory"},
     "runs": BASE
@@ -58,7 +59,7 @@ ALLOWED = {
     }
     | {"schema"},
     "__main__": {"cli"},
-    "__init__": {"agent", "build", "config", "errors", "presets", "runs", "types"},
+    "__init__": {"agent", "build", "config", "errors", "presets", "registration", "runs", "types"},
 }
 HEAVY = {
     "ale_py": {"envs/atari.py"},

@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from eva.registration import register_environments
+
 if TYPE_CHECKING:
     from eva.agent.adjuster import EphemeralValueAdjuster as EphemeralValueAdjuster
     from eva.agent.agent import EVAAgent as EVAAgent
@@ -40,6 +42,8 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = ["__version__", *_MODULE_OF]
+
+register_environments()  # gymnasium.make("eva/CoinMaze-v0") works from here on
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The paper's coin maze, as a Gymnasium environment registered as `eva/CoinMaze-v0` and as E mazes stepped at once."""
+"""The paper's coin maze, as the Gymnasium environment `eva/CoinMaze-v0` and as E mazes stepped at once."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from eva.envs.maze_dynamics import Mazes
 from eva.envs.maze_layout import MOVE_NAMES, MOVES, MazeLayout
 from eva.errors import UserError
-from eva.ids import MAZE_ID
 from eva.types import EnvironmentSpec, Ints, Observations, StepOutcome
 
 _GRID_LINE = (48, 48, 48)
@@ -126,7 +125,3 @@ class CoinMaze(gymnasium.Env[NDArray[np.uint8], np.int64]):
         if len(cells) != 1 + num_coins or len(set(cells)) != len(cells):
             raise UserError(f"Place the agent and {num_coins} coin(s) on distinct cells, not {len(cells)} on {cells}.")
         return cells
-
-
-if MAZE_ID not in gymnasium.registry:
-    gymnasium.register(MAZE_ID, entry_point="eva.envs.maze:CoinMaze")
