@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eva.config import NOT_IDENTITY, Config, EVAConfig, LearnerConfig, NetworkConfig
+from eva.config import ADDED_FIELDS, NOT_IDENTITY, Config, EVAConfig, LearnerConfig, MinAtarConfig, NetworkConfig
 from eva.errors import UserError
 from eva.presets import PRESETS, for_environment, preset
 from eva.runs.record.directory import default_directory
@@ -90,13 +90,28 @@ def test_identity_excludes_length_and_device() -> None:
 
 
 def test_identity_holds_every_field_that_is_not_excluded() -> None:
-    kept = {name for name, _ in flatten(Config()) if not name.startswith(NOT_IDENTITY)}
+    kept = {name for name, _ in flatten(Config()) if not name.startswith(NOT_IDENTITY) and name not in ADDED_FIELDS}
     assert {"seed", "eva.trace", "run.threads"} <= kept
     assert not {"steps", "evaluation.seed", "run.checkpoints_kept"} & kept
     held = {
         f"{group}.{name}" for group, value in Config().identity.items() if isinstance(value, dict) for name in value
     }
     assert held | {"name", "seed"} == kept
+
+
+def test_older_configurations_are_of_the_same_run() -> None:
+    """They do not have the fields that were added since."""
+    config = preset("smoke")
+    older = json.loads(config.to_json())
+    for path, value in ADDED_FIELDS.items():
+        group, _, name = path.partition(".")
+        assert older[group].pop(name) == value
+        assert name not in config.identity.get(group, {})
+    older = {group: fields for group, fields in older.items() if fields != {}}
+    assert Config.from_json(json.dumps(older)) == config
+    other = replace(config, minatar=MinAtarConfig(max_episode_steps=100))
+    assert other.identity["minatar"] == {"max_episode_steps": 100}
+    assert other.settings_hash() != config.settings_hash()
 
 
 def test_default_directory_hashes_all_settings_but_name_weight_and_seed() -> None:
@@ -126,7 +141,7 @@ def test_settings_hash_keeps_its_definition() -> None:
     """The names of existing run directories contain it."""
     settings = json.loads(Config().to_json())
     del settings["name"], settings["seed"], settings["steps"], settings["eva"]["nonparametric_weight"]
-    del settings["evaluation"]
+    del settings["evaluation"], settings["minatar"]
     settings["run"] = {name: settings["run"][name] for name in ("threads", "metrics_period_transitions")}
     text = json.dumps(settings, sort_keys=True)
     assert Config().settings_hash() == hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -21,6 +21,13 @@ from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares,
 Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = ("steps", "evaluation.", "run.device", "run.checkpoint", "run.stop_when_diverged")
 """Prefixes of the fields that may change when a run is resumed."""
+ADDED_FIELDS = {
+    "minatar.repeat_action_probability": 0.1,
+    "minatar.difficulty_ramping": True,
+    "minatar.max_episode_steps": 10_000,
+}
+"""Fields that older runs do not have, and the values that describe these runs. A field with this value is left out of
+the identity, so that an older run stays the same run: in its directory, and when it is resumed."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,11 @@ class AtariConfig:
 class MinAtarConfig:
     """A game of MinAtar; used only if `environment.id` is one of its ids, such as MinAtar/Breakout-v0."""
 
-    repeat_action_probability: Share = 0.1  # P141
+    repeat_action_probability: Share = 0.1  # P151
     """Probability, at each step, of repeating the previous action ("sticky actions"; Young and Tian: 0.1)."""
-    difficulty_ramping: bool = True  # P141
+    difficulty_ramping: bool = True  # P151
     """Make enemies faster over time in Asterix, Seaquest and Space Invaders (Young and Tian: true)."""
-    max_episode_steps: Count | None = 10_000  # P142
+    max_episode_steps: Count | None = 10_000  # P152
     """Truncate an episode after this number of steps; null never does."""
 
 
@@ -283,10 +290,10 @@ class Config:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The fields that must be equal for two runs to be the same run: all but those of `NOT_IDENTITY`."""
+        """The fields that must be equal for two runs to be the same run; see `NOT_IDENTITY` and `ADDED_FIELDS`."""
         identity = schema.to_dict(self)
-        for name, _ in schema.flatten(self):
-            if name.startswith(NOT_IDENTITY):
+        for name, value in schema.flatten(self):
+            if name.startswith(NOT_IDENTITY) or value == ADDED_FIELDS.get(name, ...):
                 group, _, field = name.rpartition(".")
                 del (identity[group] if group else identity)[field]
         return {name: value for name, value in identity.items() if value != {}}  # without groups that are now empty

@@ -115,6 +115,6 @@ def human_normalised_score(game: str, score: Score) -> Score:
 
 
 def minatar_normalised_score(game: str, score: Score) -> Score:
-    """Return 100 (score - random) / (DQN - random): 100 is the published DQN after 4.9M frames, 0 is random (P144)."""
+    """Return 100 (score - random) / (DQN - random): 100 is the published DQN after 4.9M frames, 0 is random (P154)."""
     known = MINATAR_SCORES[game]
     return 100 * (score - known.random) / (known.dqn - known.random)

@@ -55,6 +55,15 @@ def for_environment(environment_id: str) -> Config:
     return Config(name=environment_id.replace("/", "-"), environment=EnvironmentConfig(id=environment_id))
 
 
+def named_after_game(config: Config) -> Config:
+    """Return a configuration whose name ends with its game, if its environment has games."""
+    if config.environment.id == ATARI_ID:
+        return for_game(config, config.atari.game)
+    if config.environment.id.startswith(MINATAR_PREFIX):
+        return for_game(config, minatar_game(config.environment.id)[0])
+    return config
+
+
 def for_game(config: Config, game: str, version: int | None = None) -> Config:
     """Return a configuration of Atari or MinAtar with another game in its name and its settings.
 

@@ -32,9 +32,9 @@ class MinAtarGame:
     seed: int
     _: KW_ONLY
     minimal_actions: bool = False  # without the actions that do nothing in this game
-    repeat_action_probability: float = 0.1  # of repeating the previous action instead (P141)
-    difficulty_ramping: bool = True  # enemies become faster in Asterix, Seaquest and Space Invaders (P141)
-    max_episode_steps: int | None = None  # the step that reaches this number truncates the episode (P142)
+    repeat_action_probability: float = 0.1  # of repeating the previous action instead (P151)
+    difficulty_ramping: bool = True  # enemies become faster in Asterix, Seaquest and Space Invaders (P151)
+    max_episode_steps: int | None = None  # the step that reaches this number truncates the episode (P152)
 
     def __post_init__(self) -> None:
         self._game = _load(self.game)(ramping=self.difficulty_ramping)

@@ -92,6 +92,8 @@ def test_games_accept_any_spelling_and_sets() -> None:
     games = ["pong", "hero", "frostbite", "ms_pacman", "qbert", "montezuma_revenge"]
     assert [job.config.atari.game for job in jobs] == games
     assert [job.config.name for job in jobs] == [f"atari-small-{game}" for game in games]
+    jobs = grid('preset = "minatar"\n[axes]\nenvironment.id = ["MinAtar/Asterix-v0", "MinAtar/Freeway-v1"]')
+    assert [job.config.name for job in jobs] == ["minatar-asterix", "minatar-freeway-v1"]
     assert {job.config.run.threads for job in jobs} == {1}, "one thread by default, not all cores"
 
 

@@ -86,7 +86,7 @@ def _arm(game: str, label: str, seeds: Sequence[int]) -> Arm:
 
 
 def last_episodes(run: RunRecord, num_episodes: int = 100) -> float:
-    """Return the mean return of a run's last training episodes, as in the published curves (P145)."""
+    """Return the mean return of a run's last training episodes, as in the published curves (P155)."""
     return float(run.episode_returns[-num_episodes:].mean())
 
 
@@ -99,7 +99,7 @@ MOST_BELOW, STANDARD_ERRORS, MOST_FAILURES = 0.15, 2.0, 1
 
 
 def agrees(ours: FloatArray, published: float) -> bool:
-    """Return whether a baseline's runs are not below a published score, by the rule of P146."""
+    """Return whether a baseline's runs are not below a published score, by the rule of P156."""
     error = ours.std(ddof=1) / np.sqrt(len(ours)) if len(ours) > 1 else 0.0
     return bool(ours.mean() >= (1 - MOST_BELOW) * published or published - ours.mean() <= STANDARD_ERRORS * error)
 
@@ -119,7 +119,7 @@ def baseline(evidence: Evidence) -> Table:
         ("game", "frames", "published", "ours, last 100 episodes", "ours / published", "agrees"),
         tuple(rows),
         f"The baseline {verdict} with the published DQN: in {num} of {len(STEPS)} games it is not more than 15% below "
-        "it, or within 2 of our standard errors. Rule: [P146](../../docs/protocol.md#p146).",
+        "it, or within 2 of our standard errors. Rule: [P156](../../docs/protocol.md#p156).",
     )
 
 
@@ -200,7 +200,7 @@ EXPERIMENT = Experiment(
         "transitions. Asterix and Seaquest: 3M transitions, the others 1M. 5 seeds for DQN and EVA, 3 for the others.",
         "Returns are those of training episodes, as published, except for the greedy return: epsilon 0, the mean of "
         f"{NUM_EPISODES} episodes after every {100 // NUM_POINTS}% of training, with the weight of the arm.",
-        "The published Seaquest was measured with an older version of the game (P144).",
+        "The published Seaquest was measured with an older version of the game (P154).",
     ),
     by_name_only=True,
 )

@@ -11,8 +11,7 @@ from eva.config import Config
 from eva.errors import UserError, nearest_name
 from eva.files import parse_toml
 from eva.games import GAME_SETS, game_name
-from eva.ids import ATARI_ID
-from eva.presets import for_environment, for_game, preset
+from eva.presets import for_environment, named_after_game, preset
 from eva.runs.sweep.jobs import Job
 from eva.schema import changed
 
@@ -101,9 +100,7 @@ def _config(base: Config, fields: Mapping[str, Any]) -> Config:
     """Return `base` with fields like "learner.batch_size" changed, independent of the machine that runs it."""
     from eva.build import resolve  # imports torch: not for --help
 
-    config = resolve(changed(base, fields))
-    if config.environment.id == ATARI_ID:
-        config = for_game(config, config.atari.game)
+    config = named_after_game(resolve(changed(base, fields)))
     # One thread instead of all cores by default, because many runs share the machine.
     return replace(config, run=replace(config.run, threads=config.run.threads or 1))
 
