@@ -75,7 +75,7 @@ class MinAtarGame:
 
     def set_state(self, state: State) -> None:
         """Continue from a state that `get_state` returned for the same game."""
-        if set(state["game"]) != self._state_names():
+        if sorted(state["game"]) != self._state_names():
             raise UserError(
                 "the checkpoint holds another state than this game has: install the version of minatar that the run "
                 "started with (provenance.json)."
@@ -85,8 +85,8 @@ class MinAtarGame:
         self._random.set_state(state["generator"])
         self._executed, self._num_steps = state["executed"], state["num_steps"]
 
-    def _state_names(self) -> set[str]:
-        return set(vars(self._game)) - _NOT_STATE
+    def _state_names(self) -> list[str]:
+        return sorted(set(vars(self._game)) - _NOT_STATE)
 
 
 class VectorMinAtar:
