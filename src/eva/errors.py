@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 _MOST_NAMES = 20
+_LARGEST_REWARD = 3.4e38  # of a float32, as rewards are stored
 
 
 class UserError(Exception):
@@ -14,9 +15,26 @@ class BusyError(UserError):
     """The run directory is locked by another process; retrying may succeed."""
 
 
+def check_rewards(rewards: Iterable[float], step: int) -> None:
+    """Raise UserError unless the reward of every environment at this step is a finite float32."""
+    for environment, reward in enumerate(rewards):
+        if not abs(reward) <= _LARGEST_REWARD:  # negated so that NaN is rejected
+            raise UserError(
+                f"environment {environment} gave the reward {reward} at step {step} (a missing reward, None, is nan): "
+                "let every reward be a finite number."
+            )
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an exception's message, or an empty string."""
     return next(iter(str(error).strip().splitlines()), "")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, which a terminal would obey; line breaks and tabs stay."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def nearest_name(word: str, names: Iterable[str]) -> str:

@@ -571,3 +571,17 @@ def test_tiny_replay_buffers_and_numpy_sizes(tmp_path: Path) -> None:
     model.learn(60).save(tmp_path / "model")
     with pytest.warns(UserWarning, match="has no memory"):
         EVADQN.load(tmp_path / "model", buffer_size=1).predict(np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+def test_reward_that_is_not_finite_stops_learning_before_it_is_stored(weight: float) -> None:
+    class Faulty(Walk):
+        def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+            observation, reward, *rest = super().step(action)
+            return observation, reward if sum(map(len, self.diary)) < 30 else np.nan, *rest  # type: ignore[return-value]
+
+    model = EVADQN("MlpPolicy", Faulty(), learning_starts=10, eva=replace(EVA, nonparametric_weight=weight), seed=0)
+    with pytest.raises(UserError, match=r"environment 0 gave the reward nan at step \d+ "):
+        model.learn(100)
+    assert np.isfinite(model.replay_buffer.rewards).all()
+    assert np.isfinite(model.adjuster.memory.rewards).all()

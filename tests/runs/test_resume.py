@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def command(config: Config, path: Path) -> list[str]:
 
 
 def status_of(path: Path) -> dict[str, Any]:
-    return json.loads((path / "status.json").read_text())
+    content = json.loads((path / "status.json").read_text())
+    del content["sha256"]  # so that a test can write the rest back, changed
+    return content
 
 
 def checkpoint_steps(path: Path) -> list[int]:
@@ -479,7 +482,7 @@ def stuck(arguments: list[str], error: Any) -> None:
     save = CheckpointStore.save
 
     def slow_save(self: CheckpointStore, checkpoint: Any) -> Path:
-        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        if signal.getsignal(signal.SIGINT).__self__.received is not None:
             (self.directory / "waiting").touch()
             time.sleep(600)
         return save(self, checkpoint)
@@ -505,12 +508,39 @@ def test_second_signal_ends_the_process_immediately(tmp_path, tmp_path_factory):
     assert differing(path, reference(config, tmp_path_factory)) == []
 
 
+def signalled_twice(arguments: list[str], error: Any) -> None:
+    """Run the command line; Ctrl-C and SIGTERM arrive together, before Python handles either."""
+    add_metrics, numbers = RunDirectory.add_metrics, {signal.SIGINT, signal.SIGTERM}
+
+    def with_signals(self: RunDirectory, *values: Any) -> None:
+        if self._files:
+            signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+            for number in numbers:
+                os.kill(os.getpid(), number)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+        add_metrics(self, *values)
+
+    RunDirectory.add_metrics = with_signals  # type: ignore[method-assign]
+    commanded(arguments, error)
+
+
+def test_two_signals_together_stop_the_run_without_a_traceback(tmp_path):
+    path = tmp_path / "run"
+    process, error = started(signalled_twice, command(run_config(), path))
+    process.join(100)
+    assert process.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+    assert "Traceback" not in said(error)
+    assert "race condition" not in said(error)
+    assert status_of(path)["state"] == "stopped"
+
+
 def test_signal_handlers_are_restored_and_unused_in_threads():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with StopRequest() as stop:
         signal.raise_signal(signal.SIGTERM)
         assert stop.received == signal.SIGTERM
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        signal.raise_signal(signal.SIGINT)
+        assert stop.received == signal.SIGINT, "another signal does not end the process"
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     entered: list[StopRequest] = []
     thread = threading.Thread(target=lambda: entered.append(StopRequest().__enter__()))
@@ -524,7 +554,7 @@ def test_signal_handlers_are_restored_and_unused_in_threads():
 
 
 class Drift(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """A point that is pushed about, by the agent and at random; `broken_after` steps its reward is NaN."""
+    """A point that is pushed about, by the agent and at random; `broken_after` steps it shows NaN."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(3)
@@ -542,7 +572,8 @@ class Drift(gymnasium.Env[NDArray[np.float32], np.int64]):
     def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         self._num_pushes += 1
         self._place += self.np_random.normal(int(action) - 1, 0.3, 2).astype(np.float32)
-        reward = float(self._place[0]) / self._num_pushes if self._num_pushes < self._broken_after else np.nan
+        reward = float(self._place[0]) / self._num_pushes
+        self._place[0] *= 1 if self._num_pushes < self._broken_after else np.nan
         return self._place.copy(), reward, bool(abs(self._place[1]) > 5), False, {}
 
     def get_state(self) -> dict[str, Any]:
@@ -677,10 +708,10 @@ def resumed_training(config: Config, path: Path) -> Training:
 # Divergence
 
 
-@pytest.mark.parametrize("cause", ["learning rate", "reward"])
+@pytest.mark.parametrize("cause", ["learning rate", "observation"])
 def test_diverged_run_stops(tmp_path, capsys, cause):
     path = tmp_path / "run"
-    if cause == "reward":
+    if cause == "observation":
         config, what = gymnasium_config("tests/BrokenDrift-v0", 1), "|Q| has reached nan"
     else:
         config = run_config(learner={"learning_rate": 1e6, "learning_starts_transitions": 45})
@@ -704,6 +735,70 @@ def test_diverged_run_stops(tmp_path, capsys, cause):
     assert "lower learner.learning_rate" in sentences[0]
     assert "check that the environment's rewards and observations are finite" in sentences[0]
     assert str(apart) in sentences[0]
+
+
+class Faulty(Drift):
+    """From its 45th step on it has a fault: a reward, or an exception in `step`, `get_state` or `set_state`."""
+
+    def __init__(self, fault: Any) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def step(self, action: np.int64) -> tuple[NDArray[np.float32], Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        if self._num_pushes >= 45 and self.fault not in ("get_state", "set_state"):
+            reward = self.fault
+        if reward == "step":
+            raise SystemExit("enough")
+        return observation, reward, terminated, truncated, info
+
+    def get_state(self) -> dict[str, Any]:
+        if self.fault == "get_state" and self._num_pushes >= 45:
+            raise KeyError("its own")
+        return super().get_state()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        if self.fault == "set_state":
+            raise ZeroDivisionError
+        super().set_state(state)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (np.nan, "environment 0 gave the reward nan at step 45 (a missing reward, None, is nan): let every"),
+        (None, "environment 0 gave the reward nan at step 45 (a missing reward, None, is nan): let every"),
+        (-np.inf, "environment 0 gave the reward -inf at step 45"),
+        (1e39, "environment 0 gave the reward 1e+39 at step 45"),
+        ("step", "the environment failed (SystemExit: enough, in test_resume.py, line "),
+        ("get_state", "the environment failed (KeyError: 'its own', in test_resume.py, line "),
+    ],
+    ids=str,
+)
+def test_faulty_environment_stops_the_run_with_its_last_checkpoint(tmp_path, tmp_path_factory, capsys, fault, sentence):
+    name = f"tests/Faulty{hash(fault)}-v0"
+    config = gymnasium_config(name, 1)
+    spec = gymnasium.registry[name]
+    spec.entry_point, spec.kwargs = Faulty, {"fault": fault}
+    for _ in range(2):  # resumed, it counts its steps from the start
+        assert main(command(config, tmp_path / "run")) == 2
+        error = capsys.readouterr().err
+        assert f"eva: {sentence}" in error
+        assert "Traceback" not in error
+        assert checkpoint_steps(tmp_path / "run") == [20, 40]
+        assert not list((tmp_path / "run" / "checkpoints").glob("diverged-*"))
+        assert status_of(tmp_path / "run")["state"] == "failed"
+    spec.entry_point, spec.kwargs = Drift, {}
+    trained(config, tmp_path / "run")  # once the environment is repaired
+    assert differing(tmp_path / "run", reference(config, tmp_path_factory)) == []
+
+
+def test_failure_of_set_state_is_reported(tmp_path, capsys):
+    config = gymnasium_config("tests/Unset-v0", 1)
+    gymnasium.registry["tests/Unset-v0"].entry_point = partial(Faulty, "set_state")
+    trained(replace(config, steps=40), tmp_path / "run")
+    assert main(command(config, tmp_path / "run")) == 2
+    assert "eva: the environment failed (ZeroDivisionError, in test_resume.py, line " in capsys.readouterr().err
 
 
 def test_divergence_limits(tmp_path):

@@ -13,6 +13,7 @@ from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.planner import Planner, RoundHistory
 from eva.agent.tensors import as_array, as_tensor, check_shapes, check_weight
 from eva.agent.value_buffer import ValueBuffer
+from eva.errors import check_rewards
 from eva.types import Bools, Explanation, Floats, Ints, State
 
 Array = TypeVar("Array", Floats, Tensor)
@@ -143,6 +144,7 @@ class EphemeralValueAdjuster:
             raise ValueError(f"actions must be in 0..{num_actions - 1}, got {actions.tolist()}")
         if last_embeddings is None and (truncated & ~terminated).any():
             raise ValueError("pass last_embeddings where an episode is truncated")
+        check_rewards(rewards.tolist(), int(self.memory.lane_counts.max()) + 1)
         h = self._tensor(embeddings)
         self.memory.append(
             None, actions, rewards, terminated, h, truncated, lambda lanes: (None, self._tensor(last)[lanes])

@@ -11,6 +11,7 @@ from eva.agent.exploration import EpsilonGreedy
 from eva.agent.learner import Learner
 from eva.agent.metrics import Monitor
 from eva.agent.tensors import to_device
+from eva.errors import check_rewards
 from eva.types import Bools, Explanation, Floats, Ints, Observations, State, StepOutcome
 
 
@@ -75,6 +76,7 @@ class EVAAgent:
 
     def observe(self, outcome: StepOutcome) -> None:
         """Plan, append (s_t, a_t, r_t+1, h_t) to D, and learn: the rest of Algorithm 1's loop."""
+        check_rewards(outcome.rewards.tolist(), self.num_steps + 1)
         self.plan(self.replay.episode_starts)  # before this state is stored, so that it does not find itself (P22)
         self._store(outcome)
         self.num_steps += 1
@@ -178,9 +180,16 @@ class EVAAgent:
     def load_state_dict(self, state: State) -> None:
         """Restore a state that `state_dict` returned."""
         self.learner.load_state_dict(state["learner"])
-        self.replay.load_state_dict(state["replay"])
+        self.load_replay(state["replay"])
         self.adjuster.load_state_dict(state["adjuster"])
         self.exploration.generator.bit_generator.state = state["exploration"]
         self.generator.bit_generator.state = state["sampling"]
         self.num_steps, self.transitions = state["num_steps"], state["transitions"]
         self.monitor.load_state_dict(state)
+
+    def load_replay(self, state: State) -> None:
+        """Restore the memory; raises ValueError if it holds other actions than the network has."""
+        self.replay.load_state_dict(state)
+        actions = self.replay.actions
+        if actions.min() < 0 or actions.max() >= self.learner.network.num_actions:
+            raise ValueError("an action is out of range")

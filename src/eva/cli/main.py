@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from eva import __version__
-from eva.errors import UserError, nearest_name
+from eva.errors import UserError, nearest_name, printable
 from eva.runs.record.safe_stream import flush_or_discard, unfailing
 from eva.runs.stopping import StoppedError
 
@@ -43,6 +43,13 @@ USER_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUO
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:  # also while an error is being reported
+        return 130
+
+
+def _main(argv: Sequence[str] | None) -> int:
     for name, value in THREAD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
@@ -53,8 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(f"{error}")
     except StoppedError as stopped:
         return _report(f"{stopped}; the same command goes on from here.", stopped.exit_code)
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:  # the reader of our output has closed it
         return 141
     except OSError as error:
@@ -84,5 +89,5 @@ def _dispatch(words: Sequence[str]) -> None:
 
 
 def _report(sentence: str, exit_code: int = 2) -> int:
-    print(f"eva: {sentence}", file=unfailing(sys.stderr))
+    print(f"eva: {printable(sentence)}", file=unfailing(sys.stderr))
     return exit_code

@@ -62,8 +62,10 @@ class GymnasiumVector:
             inner = environment.unwrapped
             if not isinstance(inner, Resumable):
                 return None
+            with _environment_errors():
+                inner_state = inner.get_state()
             states[str(e)] = {
-                "inner": inner.get_state(),
+                "inner": inner_state,
                 "generator": inner.np_random.bit_generator.state,
                 "elapsed_steps": [limit._elapsed_steps for limit in _time_limits(environment)],
             }
@@ -74,8 +76,9 @@ class GymnasiumVector:
         for e, environment in enumerate(self._environments):
             inner, mine = environment.unwrapped, state[str(e)]
             assert isinstance(inner, Resumable)
-            environment.reset()  # wrappers raise if step is called before reset
-            inner.set_state(mine["inner"])
+            with _environment_errors():
+                environment.reset()  # wrappers raise if step is called before reset
+                inner.set_state(mine["inner"])
             inner.np_random.bit_generator.state = mine["generator"]
             for limit, elapsed_steps in zip(_time_limits(environment), mine["elapsed_steps"], strict=True):
                 limit._elapsed_steps = elapsed_steps
@@ -105,7 +108,7 @@ def _environment_errors() -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         *_, where = traceback.extract_tb(error.__traceback__)
         place = f"in {Path(where.filename).name}, line {where.lineno}"
         raise UserError(f"the environment failed ({_reason(error)}, {place}): fix it.") from error
@@ -124,7 +127,7 @@ def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
             raise UserError(f"{environment_id} needs a package that is not installed: {missing}.") from None
         hint = nearest_name(environment_id, gymnasium.registry)
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
-    except Exception as error:  # raised by the environment's own code
+    except (Exception, SystemExit) as error:  # raised by the environment's own code
         raise UserError(
             f"{environment_id!r} cannot be made ({_reason(error)}): fix the environment, or give an id, or MODULE:ID, "
             "that gymnasium.make accepts."
@@ -142,7 +145,7 @@ def _working_directory_last() -> Iterator[None]:
         sys.path = before
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
 
 

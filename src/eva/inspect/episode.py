@@ -8,6 +8,7 @@ import numpy as np
 from eva.agent.agent import EVAAgent
 from eva.build import build_player
 from eva.config import Config
+from eva.errors import check_rewards
 from eva.runs.evaluate import environment_and_exploration
 from eva.types import EnvironmentSpec, Explanation, Floats, Observations
 
@@ -59,6 +60,7 @@ def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: flo
             player.plan()  # after explaining: the decision came before this plan
             embedding = player.decision.embeddings[0].cpu().numpy()
             outcome = environment.step(actions)
+            check_rewards(outcome.rewards.tolist(), len(decisions) + 1)
             reward = float(outcome.rewards[0])
             decisions.append(RecordedDecision(observations[0], embedding, explanation, int(actions[0]), reward))
             observations = outcome.observations

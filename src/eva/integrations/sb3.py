@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.build import build_adjuster, build_weight_schedule, make_adjuster
 from eva.config import EVAConfig
-from eva.errors import UserError
+from eva.errors import UserError, check_rewards
 from eva.runs.checkpoint.state import pack, unpack
 from eva.types import Bools, Floats, Ints, Observations, State
 
@@ -174,6 +174,7 @@ class EVADQN(DQN):
         dones: Bools,
         infos: list[dict[str, Any]],
     ) -> None:
+        check_rewards(reward.tolist(), self.num_timesteps)
         decision, self._decision = self._decision, None
         if decision is not None:
             h, weight = decision

@@ -1,5 +1,6 @@
-"""Stop on a signal: after the current step at the first, immediately at the second."""
+"""Stop on a signal: after the current step at the first, immediately if the same signal comes again."""
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -21,6 +22,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._all_received: set[int] = set()
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -33,6 +35,9 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _receive(self, number: int, _: FrameType | None) -> None:
+        if number in self._all_received:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        # The handlers stay: Python prints a warning if a signal has arrived whose handler is taken away.
+        self._all_received.add(number)
         self.received = number
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)  # the next signal ends the process

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eva.agent.tensors import restore
+from eva.errors import check_rewards
 from eva.types import Ints, State, StepOutcome
 
 
@@ -53,8 +55,9 @@ class EpisodeTracker:
 
     def add(self, step: int, outcome: StepOutcome) -> list[Episode]:
         """Add one step of all environments; returns the episodes that it finished."""
-        self._returns += outcome.rewards
         self._lengths += 1
+        check_rewards(outcome.rewards.tolist(), int(self._lengths.max()))
+        self._returns += outcome.rewards
         ended = outcome.terminated | outcome.truncated
         finished = [Episode(step, int(e), float(self._returns[e]), int(self._lengths[e])) for e in ended.nonzero()[0]]
         self._returns[ended] = 0
@@ -91,7 +94,8 @@ class EpisodeTracker:
 
     def load_state_dict(self, state: State) -> None:
         """Restore the state."""
-        self._returns, self._lengths = state["returns"], state["lengths"]
+        restore(self._returns, state["returns"])
+        restore(self._lengths, state["lengths"])
         self._num_finished = state["num_finished"]
         self._recent_returns = state["recent_returns"].tolist()
         self._recent_lengths = state["recent_lengths"].tolist()
