@@ -19,6 +19,7 @@ ALLOWED = {
     "types": set[str](),
     "schema": {"errors"},
     "files": {"errors"},
+    "digests": {"files"},
     "config": {"errors", "files", "ids", "schema"},
     "games": {"errors", "ids"},
     "machine": {"errors"},
@@ -29,19 +30,20 @@ ALLOWED = {
     "build_memory": {"agent", "config", "machine", "types"},
     "build": BASE | {"ids", "agent", "config", "envs", "games", "build_memory"},
     "runs": BASE
-    | {"ids", "agent", "build", "config", "files", "games", "machine", "presets", "schema"}
+    | {"ids", "agent", "build", "config", "digests", "files", "games", "machine", "presets", "schema"}
     | {"build_memory", "envs.maze_layout", "envs.maze_values"},
     "report": {
         "errors",
         "ids",
         "config",
+        "digests",
         "files",
         "games",
         "envs.maze_layout",
         "envs.maze_dynamics",
         "runs.record.columns",
     },
-    "experiments": BASE | {"agent", "config", "files", "games", "presets", "report", "runs", "schema"},
+    "experiments": BASE | {"agent", "config", "digests", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},
     "cli": {

@@ -168,6 +168,8 @@ class Folder:
 
     def _open(self, name: str, flags: int) -> int:
         """Return the descriptor of a regular file or folder; opening a pipe does not block."""
+        if name != Path(name).name:
+            raise NotOwnFileError(self.path / name, "outside the directory")
         expected = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
         try:
             flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -40,6 +40,7 @@ def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> Non
     assert [sorted(timing) for timing in timings] == [["seconds", "step", "steps_per_second"]] * 3
     status = json.loads((run / "status.json").read_text())
     assert status.pop("largest_abs_q") > 0
+    assert len(status.pop("sha256")) == 64
     assert status == {"state": "finished", "step": 300, "steps": 300}
     assert "is finished: 300 transitions" in capsys.readouterr().err
 

@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from eva.cli.main import main
+from eva.digests import write_manifest
 from eva.errors import UserError
+from eva.files import Folder, write_packed, write_whole
 from eva.report.curves import Group, curve, final_return, group_tasks
 from eva.report.format import interval, number, signed
 from eva.report.pages import comparisons, notes, write_report
 from eva.report.plots import svg
-from eva.report.reading import find_runs
+from eva.report.reading import RunRecord, read_runs
 from eva.report.statistics import Estimate
 
 HEADER = "step,environment,episode_return,episode_length\n"
@@ -70,6 +73,12 @@ def write_run(
     return path
 
 
+def found(paths: list[Path]) -> list[RunRecord]:
+    runs, left_out = read_runs(paths)
+    assert left_out == []
+    return runs
+
+
 def ends(root: Path, weight: float, finals: list[float], **options: Any) -> None:
     for seed, final in enumerate(finals):
         tag = "-".join(map(str, options.values()))
@@ -77,12 +86,12 @@ def ends(root: Path, weight: float, finals: list[float], **options: Any) -> None
 
 
 def groups(root: Path) -> tuple[Group, ...]:
-    (task,) = group_tasks(find_runs([root]))
+    (task,) = group_tasks(found([root]))
     return task.groups
 
 
 def compare(root: Path) -> list[tuple[str, ...]]:
-    return comparisons(group_tasks(find_runs([root])))
+    return comparisons(group_tasks(found([root])))
 
 
 def finals(root: Path) -> list[float]:
@@ -92,24 +101,24 @@ def finals(root: Path) -> list[float]:
 def test_curve_is_the_mean_over_the_trailing_window(tmp_path: Path) -> None:
     # 100 planned transitions: the window is (s - 5, s].
     path = write_run(tmp_path / "run", [(10, 1.0), (12, 3.0), (15, 8.0), (50, -2.0)], done=60)
-    (run,) = find_runs([path])
+    (run,) = found([path])
     grid = np.array([0, 9, 10, 12, 15, 17, 40, 50, 60, 61], dtype=float)
     expected = [math.nan, math.nan, 1.0, 2.0, 5.5, 8.0, 8.0, -2.0, -2.0, math.nan]
     np.testing.assert_allclose(curve(run, grid), expected)
 
 
 def test_final_return_counts_the_last_fifth(tmp_path: Path) -> None:
-    (run,) = find_runs([write_run(tmp_path / "run", [(80, 9.0), (81, 1.0), (100, 2.0)])])
+    (run,) = found([write_run(tmp_path / "run", [(80, 9.0), (81, 1.0), (100, 2.0)])])
     assert final_return(run) == 1.5
-    (early,) = find_runs([write_run(tmp_path / "early", [(80, 9.0)])])
+    (early,) = found([write_run(tmp_path / "early", [(80, 9.0)])])
     assert math.isnan(final_return(early))
 
 
 def test_speed_is_the_median_and_optional(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [])
-    assert find_runs([path])[0].steps_per_second == 200
+    assert found([path])[0].steps_per_second == 200
     (path / "timing.jsonl").unlink()
-    assert math.isnan(find_runs([path])[0].steps_per_second)
+    assert math.isnan(found([path])[0].steps_per_second)
 
 
 def test_band_is_the_range_of_few_seeds_and_a_t_interval_of_many(tmp_path: Path) -> None:
@@ -143,7 +152,7 @@ def test_runs_are_grouped_by_everything_but_seed_and_steps(tmp_path: Path) -> No
 def test_environments_become_tasks_with_their_own_optimum(tmp_path: Path) -> None:
     for num_coins in (1, 2):
         ends(tmp_path, 0.0, [1.0], num_coins=num_coins)
-    tasks = group_tasks(find_runs([tmp_path]))
+    tasks = group_tasks(found([tmp_path]))
     assert [task.name for task in tasks] == ["maze-1-coin, maze.num_coins=1", "maze-1-coin, maze.num_coins=2"]
     assert all(task.optimum is not None for task in tasks)
     assert tasks[0].optimum != tasks[1].optimum
@@ -158,7 +167,7 @@ def test_optimum_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
     config = json.loads((path / "config.json").read_text())
     for change in ({"environment": {"id": "ALE/Pong-v5"}}, {"maze": {"layout": "gone.txt", "num_coins": 1}}):
         (path / "config.json").write_text(json.dumps(config | change))
-        assert group_tasks(find_runs([path]))[0].optimum is None
+        assert group_tasks(found([path]))[0].optimum is None
 
 
 @pytest.mark.parametrize(
@@ -186,7 +195,7 @@ def test_eva_is_compared_with_dqn(
 
 def test_margin_is_a_twentieth_of_the_optimum_above_random_play(tmp_path: Path) -> None:
     ends(tmp_path, 0.0, [0.5])
-    (task,) = group_tasks(find_runs([tmp_path]))
+    (task,) = group_tasks(found([tmp_path]))
     assert task.optimum is not None
     assert task.chance is not None
     assert task.margin == pytest.approx((task.optimum - task.chance) / 20)
@@ -213,7 +222,7 @@ def test_arms_without_final_return_are_not_compared(tmp_path: Path) -> None:
 
 def test_many_runs_are_not_drawn_one_by_one(tmp_path: Path) -> None:
     def num_thin_lines() -> int:
-        return svg(group_tasks(find_runs([tmp_path])), narrow=False).count("stroke-opacity: 0.45")
+        return svg(group_tasks(found([tmp_path])), narrow=False).count("stroke-opacity: 0.45")
 
     ends(tmp_path, 0.0, [0.5] * 6)
     ends(tmp_path, 0.4, [0.6] * 6)
@@ -245,17 +254,17 @@ def test_unfinished_runs_are_shown_flagged_and_not_averaged(tmp_path: Path) -> N
     assert "2 of 3" in html
     assert "Dotted: unfinished runs." in html
     assert finals(path) == [99.0]
-    assert "unfinished runs, shown as they stand" in " ".join(notes(group_tasks(find_runs([path]))))
+    assert "unfinished runs, shown as they stand" in " ".join(notes(group_tasks(found([path]))))
 
 
 def test_notes_name_what_makes_runs_incomparable(tmp_path: Path) -> None:
     ends(tmp_path, 0.0, [0.5])
-    assert notes(group_tasks(find_runs([tmp_path]))) == []
+    assert notes(group_tasks(found([tmp_path]))) == []
     ends(tmp_path, 0.0, [0.5], steps=200)
     ends(tmp_path, 0.4, [0.5], trace="kbrl")
     path = write_run(tmp_path / "none", [], seed=1)
     (path / "provenance.json").write_text(json.dumps({"commit": None, "dirty": True}))
-    text = " ".join(notes(group_tasks(find_runs([tmp_path]))))
+    text = " ".join(notes(group_tasks(found([tmp_path]))))
     for words in ("different numbers", "seed occurs", "(eva.trace)", "commits", "uncommitted", "without an episode"):
         assert words in text
 
@@ -265,17 +274,17 @@ def test_notes_include_the_commits_of_continuations(tmp_path: Path) -> None:
     origin = {"commit": "a", "dirty": False}
     for later, expected in ((origin, 0), ({"commit": "b", "dirty": False}, 1), ({"commit": "b", "dirty": True}, 2)):
         (path / "provenance.json").write_text(json.dumps({**origin, "continued": [later]}))
-        assert len(notes(group_tasks(find_runs([path])))) == expected
+        assert len(notes(group_tasks(found([path])))) == expected
 
 
 def test_a_run_that_has_just_begun_has_no_episodes(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [], state="running", done=0)
     (path / "episodes.csv").write_text("")
-    assert len(find_runs([path])[0].episode_steps) == 0
+    assert len(found([path])[0].episode_steps) == 0
     finished = write_run(tmp_path / "finished", [])
     (finished / "episodes.csv").write_text("")
     with pytest.raises(UserError, match="not a table"):
-        find_runs([finished])
+        found([finished])
 
 
 def test_numbers_have_two_decimals_or_thousands_separators() -> None:
@@ -347,6 +356,13 @@ def test_single_run_without_episodes_gets_its_report_beside_it(tmp_path: Path) -
         ("episodes.csv", HEADER + "1,0,nan,1\n"),
         ("episodes.csv", HEADER + "1,0\n"),
         ("timing.jsonl", "{}\n"),
+        ("timing.jsonl", '{"steps_per_second": 1e400, "seconds": 1}\n'),
+        ("timing.jsonl", '{"steps_per_second": 1, "seconds": 1e300}\n'),
+        ("status.json", '{"state": "finished", "step": 1e300}'),
+        ("status.json", '{"state": "finished", "step": 9, "largest_abs_q": "many"}'),
+        ("status.json", '{"state": "finished", "step": 9, "sha256": "another"}'),
+        ("episodes.csv", HEADER + "1,0,1e200,1\n"),
+        ("manifest.json", "{}"),
     ],
 )
 def test_damaged_run_is_a_user_error_of_one_sentence(tmp_path: Path, file: str, text: str | None) -> None:
@@ -357,6 +373,38 @@ def test_damaged_run_is_a_user_error_of_one_sentence(tmp_path: Path, file: str, 
         (path / file).write_text(text)
     with pytest.raises(UserError, match=r"^[^\n]*: [^\n]*\.$"):
         write_report([path])
+
+
+def test_unreadable_runs_are_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends(tmp_path, 0.0, [1.0])
+    broken = write_run(tmp_path / "broken", [(1, 1.0)])
+    (broken / "episodes.csv").write_text(HEADER + "1,0,nan,1\n")
+    assert main(["report", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"left out: '{broken / 'episodes.csv'}' is missing or damaged (" in out
+    assert "Left out: " in (tmp_path / "report.html").read_text()
+    assert main(["report", str(broken)]) == 2
+
+
+@pytest.mark.parametrize("file", ["config.json", "provenance.json", "episodes.csv", "timing.jsonl"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_changed_file_of_a_finished_run_is_damaged(tmp_path: Path, file: str, is_packed: bool) -> None:
+    path = write_run(tmp_path / "run", [(1, 1.0)])
+    with Folder(path) as folder:
+        write_manifest(folder, [each.name for each in path.iterdir()])
+    content = (path / file).read_bytes()
+    other = content.replace(b"1", b"2")
+    assert other != content
+    for text, is_good in ((content, True), (other, False)):
+        if is_packed:
+            write_packed(path / file, text)
+        else:
+            write_whole(path / file, text)
+        if is_good:
+            found([path])
+        else:
+            with pytest.raises(UserError, match=rf"{file}' is missing or damaged \(.* its checksum does not match"):
+                found([path])
 
 
 def test_malformed_provenance_is_tolerated(tmp_path: Path) -> None:

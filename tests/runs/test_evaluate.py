@@ -23,6 +23,8 @@ from eva.agent.exploration import EpsilonGreedy
 from eva.build import build_environment, build_network, build_player, generators
 from eva.cli.main import main
 from eva.config import Config
+from eva.digests import write_manifest
+from eva.files import Folder
 from eva.runs import evaluate as module
 from eva.runs.checkpoint.state import pack
 from eva.runs.evaluate import environment_and_exploration
@@ -319,6 +321,7 @@ def test_load_run_uses_the_requested_device(copy: Path, monkeypatch: pytest.Monk
     config = Config.from_json((copy / "config.json").read_text())
     trained_elsewhere = replace(config, run=replace(config.run, device="cuda"))
     (copy / "config.json").write_text(trained_elsewhere.to_json())
+    resealed(copy)
     loaded, agent = load_run(copy)
     assert (agent.device.type, loaded) == ("cpu", trained_elsewhere)
     with pytest.raises(eva.UserError, match="no CUDA device"):
@@ -419,12 +422,36 @@ def test_files_of_another_run_are_rejected(
         {**good, tensor: torch.cat([good[tensor], good[tensor]])},
     ):
         save_file(tensors, file)
+        resealed(copy)
         assert "does not fit its config.json" in refused([str(copy)], capsys)
+
+
+def resealed(run: Path) -> None:
+    """Write the manifest of the files as they are now: as if the run had saved them so."""
+    with Folder(run) as folder:
+        write_manifest(folder, ("config.json", "policy.safetensors", "memory.safetensors"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "policy.safetensors", "memory.safetensors", "manifest.json"])
+def test_changed_bits_are_rejected(name: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = (copy / name).read_bytes()
+    for place in np.random.default_rng(0).integers(len(content), size=8).tolist():
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        (copy / name).write_bytes(changed)
+        assert str(copy / name) in refused([str(copy)], capsys)
+
+
+def test_run_without_a_manifest_loads_with_a_warning(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (copy / "manifest.json").unlink()
+    load_run(copy)
+    assert capsys.readouterr().err == f"{copy} has no manifest.json, so damage to its files is not noticed.\n"
 
 
 def test_nan_parameters_are_rejected(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = copy / "policy.safetensors"
     save_file({name: tensor * torch.nan for name, tensor in load_file(file).items()}, file)
+    resealed(copy)
     assert "the network's values are infinite or NaN" in refused([str(copy)], capsys)
 
 
@@ -433,6 +460,7 @@ def test_out_of_range_actions_are_rejected(action: int, copy: Path, capsys: pyte
     file = copy / "memory.safetensors"
     memory = load_file(file)
     save_file({**memory, "actions": torch.full_like(memory["actions"], action)}, file)
+    resealed(copy)
     assert "does not fit its config.json: restore it, or train the run again with --restart" in refused(
         [str(copy)], capsys
     )

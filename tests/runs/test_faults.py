@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eva.cli.main import main
@@ -355,6 +356,35 @@ def test_pickle_is_not_executed(halfway, whole, tmp_path, capsys):
     assert crater.exists(), "the pickle works"
 
 
+@pytest.mark.parametrize("name", ["episodes.csv", "metrics.jsonl", "timing.jsonl", EVALUATIONS])
+def test_record_that_changed_since_the_checkpoint_is_rejected(halfway, capsys, name):
+    flip(halfway / name)
+    before = recorded_files(halfway)
+    sentence = refused(command(CONFIG, halfway), capsys)
+    assert f"{halfway / name} has changed since the checkpoint: restore it or start over with --restart." in sentence
+    assert recorded_files(halfway) == before
+
+
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
+def test_kill_inside_restart_leaves_a_run_that_ends_with_the_same_bytes(halfway, whole, capsys, monkeypatch):
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    for owner, name in ((CheckpointStore, "clear"), (RunDirectory, "begin")):
+        run = shutil.copytree(halfway, halfway.with_name(name))
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, killed)
+            with pytest.raises(Killed):
+                main([*command(CONFIG, run), "--restart"])
+        assert status_of(run)["state"] == "running"
+        assert "its state is running" in refused(["evaluate", str(run)], capsys)
+        trained(CONFIG, run)
+        assert differing(run, whole) == []
+
+
 # Links and pipes
 
 
@@ -453,6 +483,68 @@ def test_file_system_without_locks_is_explained(tmp_path, monkeypatch, capsys, n
     monkeypatch.setattr("fcntl.flock", unsupported)
     sentence = refused(command(CONFIG, tmp_path / "run"), capsys)
     assert f"cannot lock {tmp_path / 'run' / '.lock'} ({os.strerror(number)}): choose a place on a file" in sentence
+
+
+# Forged files
+
+FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {  # change plain data and arrays
+    "no records": lambda plain, arrays: plain.pop("records"),
+    "no agent": lambda plain, arrays: plain["training"].pop("agent"),
+    "no steps": lambda plain, arrays: plain["training"]["agent"].pop("num_steps"),
+    "a generator of another kind": lambda plain, arrays: plain["training"]["agent"].update(sampling={"state": 1}),
+    "records outside": lambda plain, arrays: plain["records"]["sizes"].update({"../outside": 1}),
+    "a negative size": lambda plain, arrays: plain["records"]["sizes"].update({"episodes.csv": -1}),
+    "sizes of text": lambda plain, arrays: plain["records"].update(sizes="many"),
+    "seconds of text": lambda plain, arrays: plain["records"].update(seconds="many"),
+}
+
+
+def forged(path: Path, forge: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
+    """Replace all checkpoints of a run by one with valid checksums and other content."""
+    store = CheckpointStore(path / "checkpoints")
+    checkpoint = store.load_newest(CONFIG.identity)[0]
+    assert checkpoint is not None
+    forge(checkpoint.plain, checkpoint.arrays)
+    store.clear()
+    store.save(checkpoint)
+
+
+def wrong_shapes(path: Path) -> dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]]:
+    """Return a forgery for every array of the newest checkpoint: one entry broadcast, or none."""
+    checkpoint = CheckpointStore(path / "checkpoints").load_newest(CONFIG.identity)[0]
+    assert checkpoint is not None
+
+    def cut(name: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
+        return lambda plain, arrays: arrays.update({name: np.zeros((1,) * (arrays[name].ndim + 1), np.float32)})
+
+    fixed = [name for name in checkpoint.arrays if "rounds" not in name and "recent" not in name]
+    return {name: cut(name) for name in fixed}
+
+
+def test_forged_checkpoints_are_rejected_in_a_sentence(half, tmp_path, capsys):
+    for name, forge in {**FORGERIES, **wrong_shapes(half)}.items():
+        run = shutil.copytree(half, tmp_path / "run")
+        forged(run, forge)
+        before = recorded_files(run)
+        code = main(command(CONFIG, run))
+        error = capsys.readouterr().err
+        assert code == 2, name
+        assert "after 60 transitions does not fit the run (" in one_sentence(error), name
+        assert {**recorded_files(run), str(run / ".lock"): 0} == {**before, str(run / ".lock"): 0}, name
+        shutil.rmtree(run)
+
+
+def test_escape_codes_do_not_reach_the_terminal(halfway, capsys):
+    text = json.loads((halfway / "config.json").read_text())
+    text["environment"]["id"] = "\x1b[2J\x9bno:such\x07-v0"
+    (halfway / "config.json").write_text(json.dumps(text))
+    (halfway / "manifest.json").unlink()
+    for arguments in (command(CONFIG, halfway), ["evaluate", str(halfway)], ["report", str(halfway)]):
+        main(arguments)
+        out, err = capsys.readouterr()
+        assert not {"\x1b", "\x9b", "\x07"} & {*out, *err}
+    assert main(["train", "--env", "\x1b[2Jno-v0"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
 
 
 # Two processes

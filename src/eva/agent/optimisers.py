@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+from eva.agent.tensors import check_shapes
 from eva.types import State
 
 
@@ -59,6 +60,7 @@ class Optimiser:
         mine = self.state_dict()
         for name, tensors in state.items():
             for key, tensor in tensors.items():
+                check_shapes(tuple(mine[name][key].shape), **{key: tensor})
                 mine[name][key].copy_(torch.as_tensor(tensor))
 
 

@@ -51,3 +51,10 @@ def check_shapes(shape: tuple[int, ...], **arrays: NDArray[Any] | Tensor) -> Non
     for name, array in arrays.items():
         if tuple(array.shape) != shape:
             raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
+
+
+def restore(target: NDArray[Any], saved: NDArray[Any]) -> None:
+    """Copy a saved array; raises ValueError if its shape differs, where np.copyto would broadcast."""
+    if np.shape(saved) != target.shape:
+        raise ValueError(f"expected an array of shape {target.shape}, got {np.shape(saved)}")
+    np.copyto(target, saved)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.memory.neighbours import NeighbourIndex
+from eva.agent.tensors import restore
 from eva.types import Floats, Ints, State
 
 
@@ -82,7 +83,7 @@ class ValueBuffer:
 
     def load_state_dict(self, state: State) -> None:
         """Restore the entries."""
-        np.copyto(self.values, state["values"])
-        np.copyto(self.origins, state["origins"])
+        restore(self.values, state["values"])
+        restore(self.origins, state["origins"])
         self.index.load_state_dict(state)
         self.index.admit(np.arange(len(self)))

@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from eva.cli.parsing import parse
+from eva.errors import printable
 
 
 @dataclass(frozen=True)
@@ -25,5 +26,7 @@ def main(arguments: list[str]) -> None:
     from eva.report.pages import write_report  # imports matplotlib: not for --help
 
     result = write_report(asked.runs, asked.out)
-    print(result.comparisons)
+    for sentence in result.left_out:
+        print(printable(f"left out: {sentence}"))
+    print(printable(result.comparisons))
     print(result.html)

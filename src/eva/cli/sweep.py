@@ -9,7 +9,7 @@ import tyro
 
 from eva.cli.experiment import ExperimentOptions
 from eva.cli.parsing import parse
-from eva.errors import UserError
+from eva.errors import UserError, printable
 from eva.machine import num_cores
 from eva.runs.sweep.grid import Grid, read_grid
 from eva.runs.sweep.jobs import Executor
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
     if asked.status is not None:
         from eva.runs.sweep.manifest import sweep_status
 
-        print(sweep_status(asked.status))
+        print(printable(sweep_status(asked.status)))
         return
     if asked.what is None:
         raise UserError("give a grid file, the name of an experiment (see: eva experiment --list), or --status DIR.")

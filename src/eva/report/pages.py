@@ -15,7 +15,7 @@ from eva.files import as_user_errors, write_whole
 from eva.report import curves, plots
 from eva.report.curves import Group, Task, differing, flatten, group_tasks, series_numbers
 from eva.report.format import interval, number, signed
-from eva.report.reading import RunRecord, find_runs
+from eva.report.reading import RunRecord, read_runs
 from eva.report.statistics import difference, verdict
 from eva.report.style import NUM_COLOURS, STYLE
 from eva.runs.record.columns import INSPECTOR_PAGE
@@ -39,6 +39,7 @@ class ReportResult:
     html: Path
     png: Path
     comparisons: str
+    left_out: list[str]  # a sentence for each run that cannot be read
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult:
@@ -46,18 +47,18 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult
 
     They go to `out`; by default to the folder that was given, or to the common parent of the runs if there are several.
     """
-    runs = find_runs(paths)
+    runs, left_out = read_runs(paths)
     root = Path(os.path.commonpath([run.path for run in runs]))
     tasks = group_tasks(runs)
     names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
     folder = out or (paths[0] if len(paths) == 1 else root)
     html, png = folder / "report.html", folder / "report.png"
-    text, (_, picture) = page(tasks, names, folder), plots.files(plots.LearningCurves(tasks))
+    text, (_, picture) = page(tasks, names, folder, left_out), plots.files(plots.LearningCurves(tasks))
     with as_user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_whole(html, text.encode(errors="replace"))
     write_whole(png, picture)
-    return ReportResult(html, png, "\n".join("  ".join(row) for row in comparisons(tasks)))
+    return ReportResult(html, png, "\n".join("  ".join(row) for row in comparisons(tasks)), left_out)
 
 
 def comparisons(tasks: Sequence[Task]) -> list[tuple[str, ...]]:
@@ -74,8 +75,8 @@ def comparisons(tasks: Sequence[Task]) -> list[tuple[str, ...]]:
     return rows
 
 
-def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path) -> str:
-    """Return the page for `folder`; `names` are the displayed names of run directories."""
+def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path, left_out: Sequence[str] = ()) -> str:
+    """Return the page for `folder`; `names` are the displayed names of run directories, `left_out` more notes."""
 
     def inspector(run: RunRecord) -> str | None:
         """Return the address of the run's inspector page, if it has one."""
@@ -97,7 +98,7 @@ def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path) -> str:
         wide=plots.svg(tasks, narrow=False),
         narrow=plots.svg(tasks, narrow=True),
         runs=runs,
-        notes=notes(tasks),
+        notes=[*notes(tasks), *(f"Left out: {each}" for each in left_out)],
         configuration=_compare(arms),
         provenance=_compare(origins),
         inspector=inspector,

@@ -4,11 +4,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from eva.digests import parse_names, read_manifest, unsealed_if_sealed
 from eva.errors import UserError
 from eva.files import exists_either, read_either
 from eva.ids import MAZE_ID
@@ -18,6 +20,7 @@ from eva.runs.record.columns import EPISODE_COLUMNS
 T = TypeVar("T")
 REMEDY = "leave this run out, or remove its directory and train it again."
 DIVERGENCE_FACTOR = 3.0  # in the maze a run has diverged if abs(Q) exceeds this many times the largest possible return
+_ABSURD = 1e18  # larger counts and durations are damage
 DAMAGE = (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 
 
@@ -53,8 +56,11 @@ class RunRecord:
         return self.state == "finished"
 
 
-def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
-    """Read every run directory that `paths` name or contain, each once, in the order of their paths."""
+def read_runs(paths: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
+    """Read every run directory that `paths` name or contain, each once, in the order of their paths.
+
+    Also returns a sentence for each run that cannot be read; raises UserError if no run can.
+    """
     found: set[Path] = set()
     for path in paths:
         if not path.is_dir():
@@ -65,14 +71,24 @@ def find_runs(paths: Iterable[Path]) -> list[RunRecord]:
         found.update(config.parent.resolve() for config in configs)
     if not found:
         raise UserError("No run to report on: give at least one run directory.")
-    return [read_run(path) for path in sorted(found)]
+    runs, left_out = list[RunRecord](), list[str]()
+    for path in sorted(found):
+        try:
+            runs.append(read_run(path))
+        except UserError as error:  # noqa: PERF203
+            left_out.append(str(error))
+    if not runs:
+        raise UserError(left_out[0])
+    return runs, left_out
 
 
 def read_run(path: Path) -> RunRecord:
-    """Read one run directory. Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`."""
-    config, status, provenance = (
-        read_parsed(path / f"{name}.json", _mapping) for name in ("config", "status", "provenance")
-    )
+    """Read one run directory. Its `episodes.csv` and `timing.jsonl` may be compressed, with the suffix `.gz`.
+
+    If it has a manifest, the checksums of the files must match.
+    """
+    status = read_parsed(path / "status.json", _sealed_mapping)
+    config, provenance = (read_parsed(path / f"{name}.json", _mapping) for name in ("config", "provenance"))
     finished = status.get("state") == "finished"
     episodes = read_parsed(path / "episodes.csv", lambda text: _episodes(text, finished))
     timing = path / "timing.jsonl"
@@ -87,17 +103,17 @@ def read_run(path: Path) -> RunRecord:
             path=path,
             config=config,
             provenance=provenance,
-            seed=int(config["seed"]),
-            planned=int(config["steps"]),
-            weight=float(config["eva"]["nonparametric_weight"]),
+            seed=_count(config["seed"]),
+            planned=_count(config["steps"]),
+            weight=_number(config["eva"]["nonparametric_weight"]),
             state=str(status["state"]),
-            transitions=int(status["step"]),
+            transitions=_count(status["step"]),
             episode_steps=episodes[:, 0],
             episode_returns=episodes[:, 2],
             steps_per_second=steps_per_second,
             seconds=seconds,
             diverged=_divergence(config, status),
-            largest_abs_q=status.get("largest_abs_q", math.nan),
+            largest_abs_q=_largest_abs_q(status),
         )
     except DAMAGE as error:
         raise UserError(f"config.json or status.json in '{path}' is incomplete ({error}): {REMEDY}") from error
@@ -105,27 +121,51 @@ def read_run(path: Path) -> RunRecord:
 
 def _divergence(config: Mapping[str, Any], status: Mapping[str, Any]) -> str | None:
     """Return what shows that a run diverged: its own message, or in the maze abs(Q) beyond what coins allow."""
-    message, largest = status.get("diverged"), status.get("largest_abs_q", math.nan)
+    message, largest = status.get("diverged"), _largest_abs_q(status)
     if message is not None or config["environment"]["id"] != MAZE_ID:
-        return message
+        return None if message is None else str(message)
     limit = DIVERGENCE_FACTOR * int(config["maze"]["num_coins"])
     return f"abs(Q) reached {largest:g}, {limit:g} is the limit" if largest > limit else None
+
+
+def _largest_abs_q(status: Mapping[str, Any]) -> float:
+    largest = status.get("largest_abs_q", math.nan)
+    if type(largest) not in (int, float):
+        raise TypeError("largest_abs_q is no number")
+    return float(largest)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{str(value)[:20]!r} is no count")
+    return value
+
+
+def _number(value: Any) -> float:
+    """Return a duration, a speed or a weight; raises TypeError or ValueError if it is none, or absurdly large."""
+    if type(value) not in (int, float) or not 0 <= value < _ABSURD:
+        raise ValueError(f"{str(value)[:20]!r} is no sensible number")
+    return float(value)
 
 
 def read_parsed(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> T:
     """Parse the text of a file, or of its .gz file; raises UserError with the path and the remedy if that fails."""
     try:
-        return parse(read_either(path).decode())
+        content = read_either(path)
+        if (entry := read_manifest(path.parent).get(path.name)) is not None:
+            entry.check(BytesIO(content))
+        return parse(content.decode())
     except DAMAGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"'{path}' is missing or damaged ({reason}): {remedy}") from error
 
 
+def _sealed_mapping(text: str) -> dict[str, Any]:
+    return parse_names(unsealed_if_sealed(text.encode()))
+
+
 def _mapping(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise TypeError("not a JSON object")
-    return value
+    return parse_names(json.loads(text))
 
 
 def _lines(text: str, finished: bool) -> list[str]:
@@ -136,7 +176,7 @@ def _lines(text: str, finished: bool) -> list[str]:
 def _episodes(text: str, finished: bool) -> FloatArray:
     header, *rows = _lines(text, finished) or ["" if finished else EPISODE_COLUMNS]
     table = np.loadtxt(rows, delimiter=",", ndmin=2) if rows else np.empty((0, 4))
-    if header.strip() != EPISODE_COLUMNS or table.shape[1] != 4 or not np.isfinite(table).all():
+    if header.strip() != EPISODE_COLUMNS or table.shape[1] != 4 or not (np.abs(table) < _ABSURD**5).all():
         raise ValueError(f"not a table of '{EPISODE_COLUMNS}'")
     ordered: FloatArray = table[np.argsort(table[:, 0], kind="stable")]
     return ordered
@@ -145,5 +185,5 @@ def _episodes(text: str, finished: bool) -> FloatArray:
 def _timing(text: str, finished: bool) -> tuple[float, float]:
     """Return the median of transitions per second, and the seconds at the end."""
     lines = [json.loads(line) for line in _lines(text, finished)]
-    speeds, seconds = ([float(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
+    speeds, seconds = ([_number(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
     return (float(np.median(speeds)), seconds[-1]) if lines else (math.nan, math.nan)

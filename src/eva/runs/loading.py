@@ -1,6 +1,10 @@
 """Load the agent of a finished run."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -10,10 +14,13 @@ from torch import Tensor
 from eva.agent.agent import EVAAgent
 from eva.build import build_agent, environment_spec
 from eva.config import Config, Device, parse_config
+from eva.digests import MANIFEST, FileEntry, read_manifest
 from eva.errors import UserError
-from eva.files import read_file
+from eva.files import Folder, read_file
+from eva.runs.record.safe_stream import unfailing
 from eva.runs.record.status import read_status
 
+_LEARNED = ("policy.safetensors", "memory.safetensors")
 _REMEDY = "restore it, or train the run again with --restart"
 
 
@@ -24,28 +31,49 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
     """
     path = Path(path)
     try:
-        config = parse_config(path / "config.json", read_file(path / "config.json"))
+        content = read_file(path / "config.json")
+        manifest = _manifest(path)
+        if "config.json" in manifest:
+            with _refusing_damage(path / "config.json"):
+                manifest["config.json"].check(BytesIO(content))
+        config = parse_config(path / "config.json", content)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
     if (state := read_status(path).state) != "finished":  # policy and memory, if any, are those of an earlier finish
         raise UserError(f"the run in {path} is not finished (its state is {state}): finish it with 'eva train'.")
+    if not all(name in manifest for name in _LEARNED):
+        print(f"{path} has no {MANIFEST}, so damage to its files is not noticed.", file=unfailing(sys.stderr))
     spec = environment_spec(config)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
-    policy, memory = (_read(path / f"{name}.safetensors") for name in ("policy", "memory"))
+    policy, memory = (_read(path / name, manifest.get(name)) for name in _LEARNED)
     try:
         agent.learner.network.load_state_dict(policy)
         agent.learner.target_network.load_state_dict(policy)
-        agent.replay.load_state_dict({name: tensor.numpy() for name, tensor in memory.items()})
-        if agent.replay.actions.min() < 0 or agent.replay.actions.max() >= spec.num_actions:
-            raise ValueError("an action is out of range")
-    except (RuntimeError, KeyError, ValueError, TypeError):
+        agent.load_replay({name: tensor.numpy() for name, tensor in memory.items()})
+    except (RuntimeError, LookupError, ValueError, TypeError, OverflowError):
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
     agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
     return config, agent
 
 
-def _read(path: Path) -> dict[str, Tensor]:
-    try:
+def _manifest(path: Path) -> dict[str, FileEntry]:
+    """Return the checksums of the run's files; none if it is older than they are."""
+    with _refusing_damage(path / MANIFEST):
+        return read_manifest(path)
+
+
+def _read(path: Path, entry: FileEntry | None) -> dict[str, Tensor]:
+    with _refusing_damage(path):
+        with Folder(path.parent) as folder, folder.open(path.name) as file:  # a regular file, not a link or pipe
+            if entry is not None:
+                entry.check(file)
         return load_file(path)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise UserError(f"cannot read {path} ({' '.join(str(error).split())}): {_REMEDY}.") from None
+
+
+@contextmanager
+def _refusing_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(str(error).split())
+        raise UserError(f"cannot read {path} ({reason}): {_REMEDY}.") from None

@@ -9,6 +9,7 @@ import torch
 
 from eva.agent.agent import EVAAgent
 from eva.agent.metrics import DivergedError
+from eva.agent.tensors import check_shapes
 from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.runs.checkpoint.checkpointer import Checkpointer
@@ -72,6 +73,9 @@ class Training:
         self.agent.load_state_dict(state["agent"])
         self.episodes.load_state_dict(state["episodes"])
         self._observations = state["observations"]
+        if self._observations is not None:
+            spec = self.environment.spec
+            check_shapes((spec.num_environments, *spec.observation_shape), observations=self._observations)
         if state["environment"] is not None:
             self.environment.set_state(state["environment"])
             return None

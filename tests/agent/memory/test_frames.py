@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import resource
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -229,10 +232,10 @@ def test_truncated_or_damaged_frames_raise() -> None:
     with pytest.raises(ValueError, match="of another size"):
         frames.load_state_dict({**state, "frames": state["frames"][:-1]})
     frames.load_state_dict({**state, "frame_ends": 0 * state["frame_ends"]})
-    with pytest.raises(ValueError, match="1 of 1 frames to be read are missing"):
+    with pytest.raises(UserError, match="the frames in the memory are damaged"):
         frames.fetch(np.array([0]))
     frames.load_state_dict({**state, "frames": state["frames"] ^ 255})
-    with pytest.raises(ValueError, match="could not determine decompressed size"):
+    with pytest.raises(UserError, match="the frames in the memory are damaged"):
         frames.fetch(np.array([0]))[0]()
 
 
@@ -309,6 +312,41 @@ def test_a_checkpoint_and_a_finished_run_hold_the_frames(frames: str, tmp_path: 
     for each in (agent, resumed):
         run(each, StackedVector(SCRIPT, 4), 20)
     assert differing(pack(agent.state_dict())[0], pack(resumed.state_dict())[0]) == []
+
+
+@cache
+def agent_with_frames() -> EVAAgent:
+    return agent_that_ran("compressed")[0]
+
+
+@settings(max_examples=200)
+@given(
+    place=st.integers(0, 10**6), value=st.integers(0, 255), where=st.sampled_from(["frames", "frame_ends", "stacks"])
+)
+def test_damaged_frames_raise_a_user_error_or_are_read(place: int, value: int, where: str) -> None:
+    agent = agent_with_frames()
+    state = {name: np.array(array) for name, array in agent.replay.store.state_dict().items()}
+    damaged = state[where].view(np.uint8).reshape(-1)
+    damaged[place % damaged.size] = value
+    with suppress(UserError, ValueError):
+        agent.replay.store.load_state_dict(state)  # ValueError: rejected when it is loaded
+        with suppress(UserError):
+            observations = agent.replay.observations_at(np.arange(20))
+            assert observations.shape == (20, 4, 8, 9)
+
+
+def test_frame_that_claims_to_be_large_is_not_decompressed() -> None:
+    store = StackedObservations(1, 300, ATARI, BYTES, CompressedFrames)
+    store.write(np.array([0]), np.ones((1, 1, 84, 84), np.uint8), np.array([False]))
+    bomb = np.frombuffer(zstandard.ZstdCompressor().compress(bytes(200 << 20)), np.uint8)
+    state = dict(store.state_dict())
+    sizes, ends = state["block_sizes"].copy(), state["frame_ends"].copy()
+    sizes[0], ends[0] = len(bomb), len(bomb)
+    store.load_state_dict({**state, "frames": bomb, "block_sizes": sizes, "frame_ends": ends})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError, match="the frames in the memory are damaged: restore"):
+        store.find(np.array([0]))(np.empty((1, *ATARI), np.uint8))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
 def test_batches_of_stacks_are_channels_last() -> None:

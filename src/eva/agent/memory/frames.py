@@ -8,8 +8,11 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from eva.agent.tensors import restore
+from eva.errors import UserError
 from eva.types import Ints, Observations, State
 
+_DAMAGED = "the frames in the memory are damaged: restore the run's files, or train it again with --restart."
 Read = Callable[[], Observations]
 """Returns frames; any thread can call it."""
 
@@ -41,7 +44,7 @@ class RawFrames:
         if frames.flags.writeable and (frames.shape, frames.dtype) == (self._frames.shape, self._frames.dtype):
             self._frames = frames
         else:
-            np.copyto(self._frames, frames)
+            restore(self._frames, frames)
 
 
 class CompressedFrames:
@@ -61,6 +64,7 @@ class CompressedFrames:
         self._ends = np.zeros(num_lanes * self.lane_places, np.uint32)  # where each frame ends in its block
         self._shape = shape
         self._dtype = dtype
+        self._frame_bytes = math.prod(shape) * dtype.itemsize
         self._set_dictionary(b"")
 
     def write(self, places: Ints, frames: Observations) -> None:
@@ -80,14 +84,14 @@ class CompressedFrames:
         """Return a function that decompresses the frames of `places`, and the index of each place in its result."""
         distinct, inverse = np.unique(places, return_inverse=True)
         blocks, indices = np.divmod(distinct, self._block_places)
-        starts, ends = np.where(indices == 0, 0, self._ends[distinct - 1]), self._ends[distinct]
+        starts, ends = np.where(indices == 0, 0, self._ends[distinct - 1]).astype(np.int64), self._ends[distinct]
         firsts = (np.diff(distinct, prepend=-2) != 1) | (indices == 0)  # of each run of adjacent frames
         lasts = np.append(firsts, True)[1:]
         runs = zip(blocks[firsts].tolist(), starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         packed = b"".join([self._blocks[block][start:end] for block, start, end in runs])
         sizes = ends - starts
-        if not sizes.all():
-            raise ValueError(f"{np.count_nonzero(sizes == 0)} of {len(sizes)} frames to be read are missing")
+        if not (sizes > 0).all() or sizes.sum() != len(packed):
+            raise UserError(_DAMAGED)
         segments = np.stack([sizes.cumsum() - sizes, sizes], axis=1).astype(np.uint64)
         return lambda: self._decompress(packed, segments), inverse.reshape(places.shape)
 
@@ -95,9 +99,14 @@ class CompressedFrames:
         """Return the frames of these offsets and sizes, (n, 2), with one call that releases the GIL."""
         if len(segments) == 0:  # zstandard crashes
             return np.empty((0, *self._shape), self._dtype)
-        compressed = zstandard.BufferWithSegments(packed, segments.tobytes())
-        frames = b"".join(self._decompressor.multi_decompress_to_buffer(compressed))  # type: ignore[arg-type]
-        return np.frombuffer(frames, self._dtype).reshape(len(segments), *self._shape)
+        # Without these sizes, a damaged frame would be decompressed to whatever size it claims.
+        expected = np.full(len(segments), self._frame_bytes, np.uint64).tobytes()
+        try:
+            compressed = zstandard.BufferWithSegments(packed, segments.tobytes())
+            found = self._decompressor.multi_decompress_to_buffer(compressed, decompressed_sizes=expected)  # type: ignore[arg-type]
+        except (zstandard.ZstdError, ValueError) as error:
+            raise UserError(_DAMAGED) from error
+        return np.frombuffer(b"".join(found), self._dtype).reshape(len(segments), *self._shape)
 
     def state_dict(self) -> State:
         """Return the compressed frames, block after block."""
@@ -111,11 +120,11 @@ class CompressedFrames:
     def load_state_dict(self, state: State) -> None:
         """Restore frames that `state_dict` returned."""
         sizes, frames = state["block_sizes"], state["frames"]
-        if sizes.shape != (len(self._blocks),) or sizes.sum() != len(frames):
+        if sizes.shape != (len(self._blocks),) or sizes.min() < 0 or sizes.sum() != len(frames):
             raise ValueError("the frames were saved by a memory of another size")
         ends = sizes.cumsum()
         self._blocks = [frames[start:end].tobytes() for start, end in zip(ends - sizes, ends, strict=True)]
-        np.copyto(self._ends, state["frame_ends"])
+        restore(self._ends, state["frame_ends"])
         self._set_dictionary(state["dictionary"].tobytes())
 
     def _set_dictionary(self, dictionary: bytes) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eva.agent.tensors import to_device
+from eva.agent.tensors import check_shapes, restore, to_device
 from eva.types import Bools, Floats, Ints, State
 
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
@@ -61,8 +61,9 @@ class NeighbourIndex:
 
     def load_state_dict(self, state: State) -> None:
         """Restore keys and order; `state` may hold other names too. Call `admit` afterwards."""
+        check_shapes(tuple(self.keys.shape), keys=state["keys"])
         self.keys.copy_(torch.as_tensor(state["keys"]))
-        np.copyto(self.born, state["born"])
+        restore(self.born, state["born"])
         self.num_written = int(self.born.max(initial=-1)) + 1  # the newest key is always there
         self.admitted.fill(False)
         self._stale.fill(True)

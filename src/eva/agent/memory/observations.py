@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from eva.agent.memory.frames import CompressedFrames, RawFrames
+from eva.agent.tensors import restore
 from eva.types import Bools, Ints, Observations, State
 
 Copy = Callable[[Observations], object]
@@ -41,7 +42,7 @@ class WholeObservations:
     def load_state_dict(self, state: State) -> None:
         """Restore the observations, if any are kept."""
         if self._observations.size:
-            np.copyto(self._observations, state["observations"])
+            restore(self._observations, state["observations"])
 
 
 class StackedObservations:
@@ -112,7 +113,10 @@ class StackedObservations:
     def load_state_dict(self, state: State) -> None:
         """Restore frames and stacks."""
         self._frames.load_state_dict(state)
-        np.copyto(self._stacks, state["stacks"])
+        restore(self._stacks, state["stacks"])
+        num_places = self._frames.lane_places * (len(self._stacks) // self._lane_capacity)
+        if self._stacks.min() < _BLACK or self._stacks.max() >= num_places:
+            raise ValueError("a stack has frames that do not exist")
 
 
 ObservationStore = WholeObservations | StackedObservations

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from eva.agent.memory.neighbours import SHORTEST, NeighbourIndex, unit_roundoff
+from eva.agent.tensors import restore
 from eva.types import Bools, Floats, Ints, State
 
 _NUM_DIRECTIONS = 22
@@ -105,7 +106,7 @@ class ProjectedIndex(NeighbourIndex):
     def load_search_state(self, state: State) -> None:
         """Restore what `search_state` returned, after keys and order."""
         self._sketches.copy_(torch.as_tensor(state["sketches"]))
-        np.copyto(self._unsketched, state["unsketched"])
+        restore(self._unsketched, state["unsketched"])
         self._mean.copy_(torch.as_tensor(state["mean"]))
         self._directions.copy_(torch.as_tensor(state["directions"]))
         self._farthest, self._next_fit = state["farthest"], state["next_fit"]

@@ -10,7 +10,7 @@ from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.observations import ObservationStore
 from eva.agent.memory.priorities import Priorities
 from eva.agent.memory.staging import Reader
-from eva.agent.tensors import to_device
+from eva.agent.tensors import restore, to_device
 from eva.types import Batch, Bools, Floats, Ints, Observations, State, Trajectories
 
 EMPTY, STEP, TERMINATION, CLOSING = range(4)
@@ -279,7 +279,9 @@ class ReplayBuffer:
         self._reader.forget()
         self.store.load_state_dict(state)
         for name in _ARRAYS:
-            np.copyto(getattr(self, name), state[name])
+            restore(getattr(self, name), state[name])
+        if not (self.kinds.min() >= EMPTY and self.kinds.max() <= CLOSING and self.lane_counts.min() >= 0):
+            raise ValueError("a memory with slots of an unknown kind")
         newest = self._newest(self._lanes)
         complete = (self.kinds == STEP) | (self.kinds == TERMINATION)
         complete[newest] = self.kinds[newest] == TERMINATION

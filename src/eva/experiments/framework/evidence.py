@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eva.digests import MANIFEST
 from eva.errors import UserError
 from eva.files import as_user_errors, read_either, write_packed, write_whole
 from eva.report.curves import Group, Task, levels
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MEASURED = "measured.json"
 """What was measured besides the runs."""
 REMEDY = "delete it and run the same command again."
-_COPIED = ("config.json", "provenance.json", "status.json")
+_COPIED = ("config.json", "provenance.json", MANIFEST, "status.json")
 _COMPRESSED = ("episodes.csv", "timing.jsonl", EVALUATIONS, ACCURACY)
 
 
@@ -54,6 +55,8 @@ class Records:
         unwanted = {EVALUATIONS, ACCURACY} - set(evaluation_records(job.config.evaluation))
         for name in (*_COMPRESSED, *_COPIED):  # the status comes last: it marks the record as finished
             if name in unwanted:
+                continue
+            if name == MANIFEST and not (directory / name).exists():  # of an older run
                 continue
             with as_user_errors(directory / name, ("read", "restore it, or delete its folder and run it again")):
                 contents[name] = read_either(directory / name)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eva.errors import UserError
+from eva.errors import UserError, first_line
 from eva.runs.checkpoint.state import pack, unpack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
-from eva.runs.record.directory import RunDirectory
+from eva.runs.record.directory import RunDirectory, checked_records
 from eva.runs.record.status import read_status
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Checkpointer:
         """Resume from the newest good checkpoint, or begin the run if there is none or `restart` is true."""
         path = self._directory.path
         if restart:
+            self._directory.reopen()  # first: a run without checkpoints that is not finished starts from scratch
             self._store.clear()
         checkpoint, warnings = self._store.load_newest(self._directory.config.identity)
         for warning in warnings:
@@ -51,9 +52,19 @@ class Checkpointer:
                 )
             self._directory.begin(provenance)
             return
-        step, state = checkpoint.step, unpack(checkpoint.arrays, checkpoint.plain)
-        warning_of_environment = self._training.load_state_dict(state["training"])  # may raise: before any file changes
-        self._directory.resume(state["records"], {"step": step, **provenance})
+        step = checkpoint.step
+        try:
+            state = unpack(checkpoint.arrays, checkpoint.plain)
+            warning_of_environment = self._training.load_state_dict(state["training"])  # before any file changes
+            records = checked_records(state["records"])
+        except UserError:
+            raise
+        except Exception as error:  # a checkpoint that was made up, with valid checksums
+            raise UserError(
+                f"the checkpoint of {path} after {step:,} transitions does not fit the run ({type(error).__name__}: "
+                f"{first_line(error)}): restore it from a backup, or pass --restart to start over."
+            ) from error
+        self._directory.resume(records, {"step": step, **provenance})
         report(f"{path} goes on from {step:,} transitions.")
         if warning_of_environment is not None:
             report(warning_of_environment)

@@ -4,8 +4,7 @@ import hashlib
 import json
 import math
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,14 @@ import zstandard
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from eva.digests import FileEntry, parse_file_name, parse_size
 from eva.errors import UserError
 from eva.files import Folder
 
 CHUNK_BYTES = 2 << 20  # uncompressed size of a chunk; part of the format
 JSON_BYTES = 16 << 20  # larger JSON files are rejected
 DTYPES = {np.dtype(code).name: np.dtype(code) for code in "?bhiqBHIQefd"}  # bool, integers, floats
-_BLOCK_BYTES = 1 << 20
 _MAX_AXES = 32
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # no path separators, no hidden files
 
 
 class DamagedError(UserError):
@@ -55,20 +53,6 @@ def read_errors_as_damage(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class FileEntry:
-    """Manifest entry of a file."""
-
-    bytes: int
-    sha256: str
-
-    @staticmethod
-    def parse(name: str, fields: Any) -> "FileEntry":
-        """Parse an entry; raises ValueError, KeyError or TypeError if it is invalid."""
-        _parse_file_name(name)
-        return FileEntry(parse_size(fields["bytes"]), str(fields["sha256"]))
-
-
-@dataclass(frozen=True)
 class ArrayEntry:
     """Manifest entry of an array; `chunks` holds compressed sizes, or None if it is in arrays.safetensors."""
 
@@ -88,27 +72,7 @@ class ArrayEntry:
             raise ValueError(f"type, shape and size of {name[:100]!r} do not agree")
         if chunks is not None and (len(chunks) != -(-size // CHUNK_BYTES) or max(chunks, default=0) > 2 * CHUNK_BYTES):
             raise ValueError(f"size and chunks of {name[:100]!r} do not agree")
-        return ArrayEntry(dtype, shape, size, _parse_file_name(fields["file"]), chunks)
-
-
-def _parse_file_name(value: Any) -> str:
-    if type(value) is not str or not _FILE_NAME.fullmatch(value):
-        raise ValueError(f"{str(value)[:100]!r} is no name for a file of a checkpoint")
-    return value
-
-
-def parse_size(value: Any) -> int:
-    """Return a non-negative integer; raises ValueError for anything else."""
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{str(value)[:20]!r} is no size")
-    return value
-
-
-def parse_names(value: Any) -> dict[str, Any]:
-    """Return a JSON object; raises ValueError for anything else."""
-    if type(value) is not dict:
-        raise ValueError("expected a JSON object")
-    return value
+        return ArrayEntry(dtype, shape, size, parse_file_name(fields["file"]), chunks)
 
 
 def plain_json(value: Any) -> bytes:
@@ -130,24 +94,6 @@ def _check_plain(value: Any) -> None:
         raise ValueError(f"{value!r} is not plain: use None, bool, int, float, str, list, dict with str keys")
 
 
-def sealed(content: Mapping[str, Any]) -> bytes:
-    """Return JSON whose last field is the SHA-256 of all bytes before it."""
-    body = plain_json(content)[:-1]
-    return body + _seal(body)
-
-
-def unsealed(text: bytes) -> Any:
-    """Parse the output of `sealed`; raises ValueError before parsing if the checksum is wrong."""
-    body = text[: -len(_seal(b""))]
-    if text != body + _seal(body):
-        raise ValueError("its checksum does not match")
-    return json.loads(text)
-
-
-def _seal(body: bytes) -> bytes:
-    return f', "sha256": "{hashlib.sha256(body).hexdigest()}"}}\n'.encode()
-
-
 def write_pieces(folder: Folder, name: str, pieces: Iterable[bytes]) -> tuple[FileEntry, list[int]]:
     """Write a new file and sync it to disk; returns its manifest entry and the sizes of the pieces."""
     sizes = []
@@ -166,15 +112,7 @@ def write_pieces(folder: Folder, name: str, pieces: Iterable[bytes]) -> tuple[Fi
 def open_checked(folder: Folder, name: str, entry: FileEntry) -> Iterator[IO[bytes]]:
     """Open a file for reading after verifying its size and checksum."""
     with folder.open(name) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != entry.bytes:
-            raise ValueError(f"{size} bytes instead of {entry.bytes}")
-        digest = hashlib.sha256()
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-        if digest.hexdigest() != entry.sha256:
-            raise ValueError("its checksum does not match")
-        file.seek(0)
+        entry.check(file)
         yield file
 
 

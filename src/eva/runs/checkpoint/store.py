@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
+from eva.digests import FileEntry, parse_names, parse_size, sealed, unsealed
 from eva.errors import UserError
 from eva.files import READING, Folder, as_user_errors, open_folder
 from eva.runs.checkpoint import format as fmt
-from eva.runs.checkpoint.format import ArrayEntry, DamagedError, FileEntry, parse_names, read_errors_as_damage
+from eva.runs.checkpoint.format import ArrayEntry, DamagedError, read_errors_as_damage
 
 FORMAT = 1
 MAX_BYTES = 64 << 30  # limit for the arrays of a checkpoint
@@ -182,7 +183,7 @@ def _load(parent: Folder, name: str, identity: Mapping[str, Any]) -> Checkpoint:
             entries = {name: ArrayEntry.parse(name, fields) for name, fields in parse_names(manifest["arrays"]).items()}
             if (claimed := sum(entry.bytes for entry in entries.values())) > MAX_BYTES:
                 raise ValueError(f"it claims {claimed} bytes of arrays, more than {MAX_BYTES}")
-            step = fmt.parse_size(manifest["step"])
+            step = parse_size(manifest["step"])
         with read_errors_as_damage(path / _PLAIN):
             plain = parse_names(json.loads(fmt.read_checked(folder, _PLAIN, files[_PLAIN], fmt.JSON_BYTES)))
         with read_errors_as_damage(path / _SMALL):
@@ -196,8 +197,8 @@ def _load(parent: Folder, name: str, identity: Mapping[str, Any]) -> Checkpoint:
 
 def _read_manifest(folder: Folder) -> dict[str, Any]:
     """Return the manifest after verifying its checksum and format."""
-    manifest = parse_names(fmt.unsealed(folder.read(_MANIFEST, 2 * fmt.JSON_BYTES)))
-    if (number := fmt.parse_size(manifest["format"])) > FORMAT:
+    manifest = parse_names(unsealed(folder.read(_MANIFEST, 2 * fmt.JSON_BYTES)))
+    if (number := parse_size(manifest["format"])) > FORMAT:
         raise UserError(f"{folder.path / _MANIFEST} was written by a newer eva (format {number}): upgrade eva.")
     if number != FORMAT:
         raise ValueError(f"there is no format {number}")
@@ -244,10 +245,10 @@ def _write(folder: Folder, checkpoint: Checkpoint) -> None:
     files[_PLAIN], _ = fmt.write_pieces(folder, _PLAIN, [fmt.plain_json(checkpoint.plain)])
     manifest = {
         "format": FORMAT,
-        "step": fmt.parse_size(checkpoint.step),
+        "step": parse_size(checkpoint.step),
         "identity": checkpoint.identity,
         "files": {name: asdict(file) for name, file in files.items()},
         "arrays": {name: asdict(entry) for name, entry in entries.items()},
     }
-    fmt.write_pieces(folder, _MANIFEST, [fmt.sealed(manifest)])
+    fmt.write_pieces(folder, _MANIFEST, [sealed(fmt.plain_json(manifest))])
     folder.sync()

@@ -1,5 +1,6 @@
 """The run directory: all files of a run except its checkpoints."""
 
+import hashlib
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from safetensors.numpy import save_file
 
 from eva.agent.agent import EVAAgent
 from eva.config import NOT_IDENTITY, Config, find_config
+from eva.digests import MANIFEST, FileEntry, parse_size, sealed, write_manifest
 from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, Folder, as_user_errors, read_file
 from eva.machine import num_cores
@@ -86,7 +88,7 @@ class RunDirectory:
     def begin(self, provenance: Mapping[str, Any]) -> None:
         """Write the first files of a new run and remove those of an earlier one."""
         self._write_config()  # first: it marks the directory as this run's
-        self._write_status("running", 0)
+        self.reopen()
         self._write_json("provenance.json", provenance)
         with as_user_errors(self.path):
             for name in (*_LEARNED, *_GROWING, EVALUATIONS, ACCURACY, "tensorboard"):
@@ -96,14 +98,25 @@ class RunDirectory:
             self._files["episodes.csv"].write(EPISODE_COLUMNS + "\n")
             self._files["episodes.csv"].flush()
 
+    def reopen(self, step: int = 0) -> None:
+        """Mark the run as running again: from now on its files change, and the manifest of the finished run is void."""
+        self._write_status("running", step)
+        with as_user_errors(self.path):
+            self._folder.remove(MANIFEST)
+
     def resume(self, state: State, provenance: Mapping[str, Any]) -> None:
         """Truncate the records to the size they had at a checkpoint, and add to provenance.json what resumed it."""
         sizes = state["sizes"]
         for name, size in sizes.items():  # check all before truncating any
             path = self.path / name
             with as_user_errors(path, _REMEDY), self._folder.open(name, "rb+") as file:
-                if file.seek(0, os.SEEK_END) < size:
-                    raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
+                content = file.read(size)
+            digest = state.get("sha256", {}).get(name)  # checkpoints of older versions have none
+            if len(content) < size:
+                raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
+            if digest is not None and hashlib.sha256(content).hexdigest() != digest:
+                raise UserError(f"{path} has changed since the checkpoint: restore it or start over with --restart.")
+        self.reopen(state["step"])
         for name, size in sizes.items():
             with as_user_errors(self.path / name), self._folder.open(name, "rb+") as file:
                 file.truncate(size)
@@ -112,18 +125,25 @@ class RunDirectory:
         continued = [*(before if isinstance(before, list) else []), provenance]
         self._write_json("provenance.json", {**origin, "continued": continued})
         self.seconds = state["seconds"]
-        self._write_status("running", state["step"])
         self._write_config()
         self._open("a", state["step"])
 
     def get_state(self) -> State:
-        """Sync the records to disk and return their sizes."""
+        """Sync the records to disk and return their sizes and checksums."""
         with as_user_errors(self.path):
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            sizes = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
-        return {"sizes": sizes, "seconds": self.seconds, "step": read_status(self.path).step}
+            entries = {}
+            for name in self._files:
+                with self._folder.open(name) as file:
+                    entries[name] = FileEntry.of(file)
+        return {
+            "sizes": {name: entry.bytes for name, entry in entries.items()},
+            "sha256": {name: entry.sha256 for name, entry in entries.items()},
+            "seconds": self.seconds,
+            "step": read_status(self.path).step,
+        }
 
     def add_episode(self, episode: Episode) -> None:
         """Append a row to episodes.csv."""
@@ -168,6 +188,10 @@ class RunDirectory:
 
     def finish(self, step: int, largest_abs_q: float | None = None, divergence_message: str | None = None) -> None:
         """Mark the run as finished; `divergence_message` is None unless |Q| exceeded the range that rewards allow."""
+        with as_user_errors(self.path):
+            for file in self._files.values():
+                file.flush()
+            write_manifest(self._folder, ("config.json", "provenance.json", *self._growing, *_LEARNED))
         more = {"largest_abs_q": largest_abs_q, "diverged": divergence_message}
         self._write_status("finished", step, **{name: value for name, value in more.items() if value is not None})
 
@@ -194,19 +218,20 @@ class RunDirectory:
         return content if isinstance(content, dict) else {}
 
     def _write_config(self) -> None:
-        self._write("config.json", self.config.to_json())
+        self._write("config.json", self.config.to_json().encode())
 
     def _write_status(self, state: str, step: float | None = None, **more: str | float) -> None:
         if step is None:
             step = read_status(self.path).step
-        self._write_json("status.json", {"state": state, "step": step, "steps": self.config.steps, **more})
+        content = json.dumps({"state": state, "step": step, "steps": self.config.steps, **more})
+        self._write("status.json", sealed(content.encode()))
 
     def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        self._write(name, json.dumps(content, indent=2) + "\n")
+        self._write(name, (json.dumps(content, indent=2) + "\n").encode())
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, content: bytes) -> None:
         with as_user_errors(self.path / name):
-            self._folder.write_whole(name, text.encode())
+            self._folder.write_whole(name, content)
 
     def _save_arrays(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
         """Write arrays to a safetensors file without copying them."""
@@ -220,6 +245,15 @@ class RunDirectory:
                 if code is None:
                     raise
                 raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+
+
+def checked_records(state: State) -> State:
+    """Return what `RunDirectory.get_state` returned; raises ValueError, KeyError or TypeError for anything else."""
+    if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS} or not 0 <= state["seconds"] < math.inf:
+        raise ValueError("these are no records")
+    for size in (*state["sizes"].values(), state["step"]):
+        parse_size(size)
+    return state
 
 
 def default_directory(config: Config, preset: Config) -> Path:

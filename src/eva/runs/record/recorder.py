@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from eva.agent.tensors import name_of
 from eva.build import resolve
 from eva.config import Config
+from eva.errors import printable
 from eva.games import human_normalised_score, minatar_game, minatar_normalised_score
 from eva.ids import ATARI_ID, MINATAR_PREFIX
 from eva.runs.record.directory import RunDirectory, with_threads
@@ -94,7 +95,7 @@ class Display:
 
     def print(self, sentence: str) -> None:
         """Print a line."""
-        self._console.print(sentence, markup=False)
+        self._console.print(printable(sentence), markup=False)
 
 
 @dataclass

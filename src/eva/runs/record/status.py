@@ -1,10 +1,11 @@
 """Read status.json, the state and progress of a run."""
 
-import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from eva.files import read_file
+from eva.digests import unsealed_if_sealed
+from eva.files import Folder
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,15 @@ class Status:
 
 
 def read_status(directory: Path) -> Status:
-    """Return the status of a run; state "absent" and step 0 if status.json is missing or damaged."""
+    """Return the status of a run; state "absent" or "damaged" and step 0 if status.json is missing or damaged."""
     try:
-        path = directory / "status.json"
-        content = json.loads(read_file(path))
-        return Status(str(content["state"]), int(content["step"]), path.stat().st_mtime)
-    except (OSError, ValueError, OverflowError, RecursionError, KeyError, TypeError):
+        with Folder(directory) as folder, folder.open("status.json") as file:
+            content = unsealed_if_sealed(file.read())
+            state, step = content["state"], content["step"]
+            if type(state) is not str or type(step) is not int or not 0 <= step < 2**63:
+                raise ValueError("no state or no step")
+            return Status(state, step, os.fstat(file.fileno()).st_mtime)
+    except (FileNotFoundError, NotADirectoryError):
         return Status("absent", 0)
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return Status("damaged", 0)

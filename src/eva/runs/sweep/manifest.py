@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eva.digests import sealed, unsealed_if_sealed
 from eva.errors import BusyError, UserError
 from eva.files import as_user_errors, locked, read_file, write_whole
 from eva.runs.record.formatting import aligned
@@ -29,14 +30,14 @@ class Manifest:
         runs = [{"directory": str(run.directory.relative_to(self.folder)), "steps": run.steps} for run in self.runs]
         failed = {str(directory.relative_to(self.folder)): error for directory, error in self.failed.items()}
         content = {"name": self.name, "runs": runs, "failed": failed}
-        write_whole(self.folder / f"{self.name}{_SUFFIX}", (json.dumps(content, indent=1) + "\n").encode())
+        write_whole(self.folder / f"{self.name}{_SUFFIX}", sealed(json.dumps(content, indent=1).encode()))
 
     @classmethod
     def read(cls, path: Path) -> "Manifest":
         """Read a manifest, without failures of runs that another process has finished since it was written."""
         folder = path.parent
         try:
-            content = json.loads(read_file(path))
+            content = unsealed_if_sealed(read_file(path))
             runs = tuple(
                 TrackedRun(folder / Path(run["directory"]).relative_to("."), int(run["steps"]))
                 for run in content["runs"]
@@ -56,7 +57,8 @@ class Manifest:
         rows = []
         for run, each in zip(self.runs, progress, strict=True):
             if each.state in ("running", "failed"):
-                name, error = str(run.directory.relative_to(self.folder)), self.failed.get(run.directory, "")
+                name = str(run.directory.relative_to(self.folder))
+                error = self.failed.get(run.directory, "status.json is damaged" if each.state == "failed" else "")
                 rows.append([name, each.state, f"{each.step:,}", f"{each.steps_per_second:,.0f}", error])
         parts = [f"{self.name}: {len(self.runs)} runs", as_table(summary(progress))]
         if rows:

@@ -34,7 +34,7 @@ class TrackedRun:
         status, speed = read_status(self.directory), 0.0
         step = min(status.step, self.steps)
         state: Literal["running", "waiting", "done", "failed"] = "waiting"
-        if has_failed:
+        if has_failed or status.state == "damaged":
             state = "failed"
         elif status.state == "finished" and step == self.steps:
             state = "done"

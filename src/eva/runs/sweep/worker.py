@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 
-from eva.errors import BusyError, UserError, first_line
+from eva.errors import BusyError, UserError, first_line, printable
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
 from eva.runs.sweep.jobs import Job
@@ -51,7 +51,7 @@ def main() -> int:
     try:
         work(job)
     except UserError as error:
-        print(f"eva: {error}", file=sys.stderr)
+        print(f"eva: {printable(str(error))}", file=sys.stderr)
         return 2
     except StoppedError as stopped:
         print(f"eva: {stopped}", file=sys.stderr)
