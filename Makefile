@@ -12,7 +12,7 @@ DEMO := runs/demo
 DEMO_STEPS := 60000
 DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
 
-.PHONY: demo test test-all check browser dist screenshots bench help clean $(DEMO_RUNS)
+.PHONY: demo test test-all check fuzz browser dist screenshots bench help clean $(DEMO_RUNS)
 
 demo: $(STAMP)  ## train DQN and EVA on the maze and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
@@ -32,6 +32,12 @@ check: $(STAMP)  ## check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+FUZZ_SECONDS := 1200
+FUZZ_SEED := 0
+
+fuzz: $(STAMP)  ## damage and kill runs for FUZZ_SECONDS, and fail if that is not noticed: FUZZ_SEED=N
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 browser:  ## install Chromium, which the tests of the inspector need
 	@command -v chromium || command -v chromium-browser || command -v google-chrome \

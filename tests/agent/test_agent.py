@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from eva.agent.agent import EVAAgent
 from eva.agent.learner import Update
 from eva.agent.memory.replay import CLOSING, STEP, TERMINATION
 from eva.agent.metrics import Monitor
+from eva.errors import UserError
 from eva.runs.loop import interact
 from eva.runs.record.columns import METRICS
 from tests.helpers.agents import ScriptedVector, built, changed, run, scripted, tiny, watch
@@ -159,6 +161,23 @@ def test_observe_without_act_raises() -> None:
     agent.observe(outcome)
     with pytest.raises(RuntimeError, match="call act before observe"):
         agent.observe(outcome)
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, 1e39, None])
+def test_reward_that_is_not_finite_is_rejected_before_it_is_stored(reward: float | None) -> None:
+    agent, environment = scripted(tiny(2))
+    agent.act(environment.reset())
+    outcome = environment.step(np.array([0, 0]))
+    agent.observe(outcome)
+    rewards = np.array([0.0, reward], float)
+    sentence = r"environment 1 gave the reward (nan|-?inf|1e\+39) at step 2 .*: let every reward be a finite number\."
+    agent.act(outcome.observations)
+    with pytest.raises(UserError, match=sentence):
+        agent.observe(replace(outcome, rewards=rewards))
+    flags, embeddings = np.zeros(2, bool), np.zeros((2, 8), np.float32)
+    with pytest.raises(UserError, match=sentence):
+        agent.adjuster.observe(embeddings, np.zeros(2, int), rewards, flags, flags)
+    assert agent.replay.lane_counts.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

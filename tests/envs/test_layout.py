@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +149,10 @@ def test_equal_layouts_have_equal_hashes():
 def test_layouts_import_neither_gymnasium_nor_torch():
     program = "import sys, eva.envs.maze_layout; sys.exit(bool({'torch', 'gymnasium'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_pipes_and_devices_are_not_read_as_maps(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "map")
+    with pytest.raises(UserError, match="No layout or map file is called"):
+        load_layout(str(tmp_path / "map"))

@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from eva.runs.record.provenance import _git
@@ -74,13 +75,13 @@ class Fuzzer:
         return self._killed(generator) if kind == "kill" else self._damaged(kind, generator)
 
     def _damaged(self, kind: str, generator: random.Random) -> Case:
-        subject = generator.choices(SUBJECTS, [5, 3, 1, 2])[0]
+        subject = generator.choices(SUBJECTS, [6, 2, 1, 2])[0]
         name = generator.choice(list(subject.commands))
         folder, outside = self._copy(subject)
         what = f"{subject.name}, {name}: {DAMAGES[kind][0](folder, generator)}"
         before = contents(outside)
         result = perform(subject.commands[name], folder, nothing)
-        outcome = self._judge(result, self._expected[subject.name, name], what, subject.name == "finished")
+        outcome = self._judge(result, self._expected[subject.name, name], what, subject.name != "half")
         if kind == "structure" and outcome == "silent":
             outcome = "believed"
         if contents(outside) != before:
@@ -97,31 +98,31 @@ class Fuzzer:
         if not is_new and generator.random() < 0.4:
             words = (*TRAIN, "--restart")
         output = ""
-        for _ in range(generator.randint(1, 3)):
+        for _ in range(generator.choice([1, 1, 2, 3])):
             moment = generator.randrange(1, MOST_OPERATIONS)
             if generator.random() < 0.7:
-                result = perform(words, folder, lambda moment=moment: kill_at(moment))
+                result = perform(words, folder, partial(kill_at, moment))
             else:
                 result = perform(words, folder, nothing, kill_after=moment / 500)
             what.append(f"{' '.join(words[5:])} killed at {moment}: {result.code}")
             output += result.output
-            for reader in (EVALUATE, REPORT):
-                seen = perform(reader, folder, nothing)
-                output += seen.output
-                if is_crash(seen):
-                    return Case("kill", "; ".join(what), "crashed", output)
+            seen = perform(generator.choice([EVALUATE, REPORT]), folder, nothing)
+            output += seen.output
+            if is_crash(seen):
+                return Case("kill", "; ".join(what), "crashed", output)
         last = perform(TRAIN, folder, nothing)
         expected = self._expected["half", "resume"].digests
         is_same = last.code == 0 and all(last.digests.get(name) == digest for name, digest in expected.items())
         outcome = "crashed" if "Traceback" in output or is_crash(last) else "identical" if is_same else "silent"
         return Case("kill", "; ".join(what), outcome, output + last.output)
 
-    def _judge(self, result: Result, expected: Result, what: str, is_finished: bool) -> str:
+    def _judge(self, result: Result, expected: Result, what: str, is_reading: bool) -> str:
+        """Return the outcome; a command that only reads leaves a damaged file as it is."""
         if is_crash(result):
             return "crashed"
         if result.code == 2:
             return "refused"
-        left_alone = [name for name in expected.digests if is_finished and f"{name}" in what]
+        left_alone = [name for name in expected.digests if is_reading and name in what]
         digests = [{n: d for n, d in each.digests.items() if n not in left_alone} for each in (result, expected)]
         said = [PATHS_AND_TIMES.sub("", each.output) for each in (result, expected)]
         if digests[0] == digests[1] and (said[0] == said[1] or "goes on from" in said[0]):

@@ -19,12 +19,12 @@ from pathlib import Path
 from eva.cli.main import main
 from eva.errors import UserError
 from eva.experiments.catalogue import EXPERIMENTS
-from eva.experiments.framework import command as experiment_command
 from eva.experiments.framework.definition import Arm, Experiment
 from eva.experiments.framework.evidence import Records
 from eva.report import plots
 from eva.runs.loop import train
 from eva.runs.record import provenance
+from eva.runs.sweep.executor import LocalExecutor
 from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.manifest import Manifest
 from eva.runs.sweep.progress import TrackedRun
@@ -111,7 +111,7 @@ def _light() -> None:
             raise UserError("a run is missing or damaged: it would be trained again.")
         return []
 
-    experiment_command.LocalExecutor.execute = lacking  # type: ignore[assignment,method-assign]
+    LocalExecutor.execute = lacking  # type: ignore[assignment,method-assign]
 
 
 def perform(arguments: Sequence[str], folder: Path, prelude: Callable[[], object], kill_after: float = 0.0) -> Result:

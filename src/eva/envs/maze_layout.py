@@ -95,6 +95,8 @@ def load_layout(layout: str | MazeLayout) -> MazeLayout:
     text = LAYOUTS.get(layout, layout)
     if "\n" not in text:
         try:
+            if Path(layout).is_fifo() or Path(layout).is_char_device():
+                raise ValueError("not a regular file")
             text = Path(layout).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError) as error:
             raise UserError(f"No layout or map file is called {layout!r}: {nearest_name(layout, LAYOUTS)}") from error

@@ -20,6 +20,7 @@ import pytest
 from eva.errors import UserError
 from eva.runs.record.status import read_status
 from eva.runs.sweep.executor import LocalExecutor
+from eva.runs.sweep.grid import read_grid
 from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.ray_executor import RayExecutor
 from eva.runs.sweep.worker import work
@@ -197,6 +198,82 @@ def test_restarted_driver_skips_finished_runs(tmp_path: Path, cluster: Any) -> N
     for run in runs:
         for name in SAME:
             assert (run / name).read_bytes() == (with_local / "runs" / run.name / name).read_bytes(), (run, name)
+
+
+@pytest.mark.slow
+def test_lost_head_node_ends_the_sweep_and_a_new_cluster_continues_it(tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    (tmp_path / "grid.toml").write_text(GRID.format(seeds=2, steps=1_500))
+    runs = [tmp_path / "runs" / f"seed-{seed}" for seed in range(2)]
+    outputs = []
+    for is_first in (True, False):
+        cluster = Cluster(initialize_head=True, head_node_args=NODE)
+        try:
+            cluster.add_node(**NODE)
+            arguments = ("grid.toml", "--executor", "ray", "--address", cluster.address)
+            driver = command(*arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            if is_first:
+                until(lambda: in_the_middle(set(runs)))
+                cluster.remove_node(cluster.head_node, allow_graceful=False)
+            out, err = driver.communicate(timeout=900)
+        finally:
+            cluster.shutdown()
+        outputs.append((driver.returncode, out, err))
+        until(lambda: not any(run in runs for _, run in workers()))  # each writes a checkpoint and ends
+    (lost, table, said), (finished, out, err) = outputs
+    assert lost == 2, said
+    assert "the head node of the Ray cluster is lost: start a cluster, then the same command" in table
+    assert "eva: 2 of 2 runs failed: run the same command to try them again." in said
+    assert "Traceback" not in said
+    assert finished == 0, err
+    assert "2 runs are done" in out
+    undisturbed = [replace(job, directory=tmp_path / "local" / job.directory.name) for job in grid_jobs(tmp_path)]
+    LocalExecutor(1, stream=io.StringIO()).execute(undisturbed, lambda _: None)
+    same(grid_jobs(tmp_path), undisturbed)
+
+
+def grid_jobs(folder: Path) -> list[Job]:
+    return [replace(job, directory=folder / job.directory) for job in read_grid(folder / "grid.toml").jobs]
+
+
+FULL_DISK = """
+import resource, sys
+if "eva.runs.sweep.worker" in " ".join(sys.orig_argv):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+"""
+
+
+@pytest.mark.slow
+def test_full_disk_on_a_node_fails_its_runs_and_the_same_command_continues(tmp_path: Path) -> None:
+    """The workers of the second node cannot write files beyond 2,000 bytes; retries may find the other node."""
+    from ray.cluster_utils import Cluster
+
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "sitecustomize.py").write_text(FULL_DISK)
+    jobs = [Job(tmp_path / "ray" / str(seed), tiny(steps=200, seed=seed)) for seed in range(4)]
+    cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        path = os.pathsep.join([str(tmp_path / "full"), os.environ.get("PYTHONPATH", "")])
+        full = cluster.add_node(**NODE, env_vars={"PYTHONPATH": path})
+        cluster.wait_for_nodes()
+        stream = io.StringIO()
+        outcomes = RayExecutor("title", stream, cluster.address, num_retries=1).execute(jobs, lambda _: None)
+        errors = [outcome.error for outcome in outcomes if outcome.state == "failed"]
+        said = stream.getvalue()
+        assert "(File too large): choose another place or free disk space" in said
+        assert all("(File too large)" in str(error) for error in errors), "and nothing else"
+        assert len(errors) < len(jobs), "the other node finished its runs"
+        cluster.remove_node(full)
+        cluster.add_node(**NODE)
+        left = [job for job in jobs if not job.is_done_in(job.directory)]
+        again = RayExecutor("title", io.StringIO(), cluster.address).execute(left, lambda _: None)
+        assert {outcome.state for outcome in again} <= {"finished"}
+    finally:
+        cluster.shutdown()
+    undisturbed = elsewhere(jobs, tmp_path / "local")
+    LocalExecutor(1, stream=io.StringIO()).execute(undisturbed, lambda _: None)
+    same(jobs, undisturbed)
 
 
 @pytest.mark.slow

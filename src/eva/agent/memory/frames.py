@@ -103,10 +103,11 @@ class CompressedFrames:
         expected = np.full(len(segments), self._frame_bytes, np.uint64).tobytes()
         try:
             compressed = zstandard.BufferWithSegments(packed, segments.tobytes())
-            found = self._decompressor.multi_decompress_to_buffer(compressed, decompressed_sizes=expected)  # type: ignore[arg-type]
+            found = self._decompressor.multi_decompress_to_buffer(compressed, decompressed_sizes=expected)
         except (zstandard.ZstdError, ValueError) as error:
             raise UserError(_DAMAGED) from error
-        return np.frombuffer(b"".join(found), self._dtype).reshape(len(segments), *self._shape)
+        frames = b"".join(found)  # type: ignore[arg-type]
+        return np.frombuffer(frames, self._dtype).reshape(len(segments), *self._shape)
 
     def state_dict(self) -> State:
         """Return the compressed frames, block after block."""

@@ -7,8 +7,10 @@ the task on another one when a node or a Ray worker is lost. The content of run 
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,6 +30,9 @@ except ImportError as error:
     ) from None
 
 _CONNECT_SECONDS = 10.0
+_SECONDS_BETWEEN_CHECKS = 5.0
+_MAX_CHECKS = 3  # of the head node that fail one after the other before it counts as lost; Ray itself aborts after 60 s
+_LOST = "the head node of the Ray cluster is lost: start a cluster, then the same command"
 _MAX_LOSSES = 20  # of nodes and Ray workers, per job; they do not count as failures of the job
 
 
@@ -46,8 +51,9 @@ class RayExecutor:
         try:
             _connect(self.address)
             self._check_placeable(jobs)
-            dashboard = Dashboard(self.title, jobs, self.stream)
-            return run_jobs(jobs, on_outcome, dashboard, self.num_retries, self._start)  # Ray queues all of them
+            dashboard, head = Dashboard(self.title, jobs, self.stream), _Head(ray.get_runtime_context().gcs_address)
+            start = partial(self._start, head=head)
+            return run_jobs(jobs, on_outcome, dashboard, self.num_retries, start)  # Ray queues all of them
         finally:
             ray.shutdown()
 
@@ -64,7 +70,9 @@ class RayExecutor:
                     "lower run.threads, --gpu-share or replay.replay_capacity."
                 )
 
-    def _start(self, job: Job) -> "_RayTask":
+    def _start(self, job: Job, head: "_Head") -> "_RayTask":
+        if head.is_lost:
+            raise UserError(f"{_LOST}.")
         required = required_resources(job.config, self.gpu_share)
         remote = ray.remote(run_in_process).options(
             name=str(job.directory),
@@ -75,28 +83,55 @@ class RayExecutor:
             scheduling_strategy="SPREAD",
         )
         here = Path.cwd()
-        return _RayTask(job, remote.remote(replace(job, directory=here / job.directory), here, required.num_gpus > 0))
+        task = remote.remote(replace(job, directory=here / job.directory), here, required.num_gpus > 0)
+        return _RayTask(job, task, head)
+
+
+class _Head:
+    """The head node of a cluster, which Ray's calls would wait for if it is lost."""
+
+    def __init__(self, address: str) -> None:
+        self.is_lost = False
+        self._address = address
+        self._num_failed = 0
+        self._next = 0.0
+
+    def check(self) -> None:
+        """Connect to it every few seconds; `is_lost` stays true after several failures in a row."""
+        if self.is_lost or time.monotonic() < self._next:
+            return
+        try:
+            _reach(self._address)
+            self._num_failed = 0
+        except OSError:
+            self._num_failed += 1
+        self.is_lost = self._num_failed >= _MAX_CHECKS
+        self._next = time.monotonic() + _SECONDS_BETWEEN_CHECKS
 
 
 class _RayTask:
     """A job that was submitted to Ray."""
 
-    def __init__(self, job: Job, reference: Any) -> None:
+    def __init__(self, job: Job, reference: Any, head: _Head) -> None:
         self.job = job
+        self._head = head
         self._reference = reference
         self._future = reference.future()
         self._stop_requested = False
 
     @property
     def has_ended(self) -> bool:
-        return bool(self._future.done())
+        self._head.check()
+        return bool(self._future.done()) or self._head.is_lost
 
     def stop(self) -> None:
-        if not self._stop_requested:
+        if not self._stop_requested and not self._head.is_lost:
             self._stop_requested = True
             ray.cancel(self._reference)  # raises KeyboardInterrupt in the task
 
     def outcome(self) -> Outcome:
+        if self._head.is_lost and not self._future.done():
+            return Outcome(self.job, "failed", _LOST)
         try:
             outcome: Outcome = ray.get(self._reference)
         except TaskCancelledError:
@@ -107,11 +142,16 @@ class _RayTask:
         return replace(outcome, job=self.job)
 
 
+def _reach(address: str) -> None:
+    """Connect to HOST:PORT; raises OSError if nothing answers. Ray itself retries for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+
+
 def _connect(address: str | None) -> None:
-    host, _, port = (address or "").rpartition(":")
     try:
-        if host and port.isdigit():
-            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()  # Ray itself retries for minutes
+        _reach(address or "")
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         reason = first_line(error).rstrip(".")
