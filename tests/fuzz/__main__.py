@@ -17,6 +17,7 @@ Case N of a seed is the same on every machine: `python -m tests.fuzz --seed S --
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import random
@@ -28,18 +29,20 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from eva.runs.record.provenance import _git
 from tests.fuzz.damage import DAMAGES
-from tests.fuzz.subjects import EVALUATE, REPORT, SUBJECTS, TRAIN, Result, Subject, perform, prepare
+from tests.fuzz.subjects import EVALUATE, REPORT, SUBJECTS, TRAIN, Result, Subject, killed, perform, prepare
 
 BUGS = ("silent", "crashed", "outside")
 OUTCOMES = ("identical", "refused", "told", "believed", *BUGS)
 TOLD = re.compile(r"damaged|left out|has no manifest\.json|going back")
 PATHS_AND_TIMES = re.compile(r"\d+m \d\ds left|[\d,]+ steps/s|/\S*/case")
+BATCH = 10  # cases in one process
+SECONDS = 300.0  # a case that takes longer hangs; the machine may be busy with other work
 MOST_OPERATIONS = 400  # of files, in a run of a subject: kills are drawn from these
 EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.listdir")
 
@@ -66,6 +69,24 @@ class Fuzzer:
         for (subject, name), result in self._expected.items():
             assert result.code == 0, f"{subject}, {name}: {result.output}"
 
+    def run_batch(self, first: int) -> list[Case]:
+        """Run cases from `first` on in one forked process, up to `BATCH`, or until one ends it."""
+        path = self._root / "cases.jsonl"
+        path.write_text("")
+        child = os.fork()
+        if child == 0:
+            with path.open("a", buffering=1) as file:
+                for number in range(first, first + BATCH):
+                    signal.alarm(int(SECONDS))  # a command that hangs ends the batch
+                    file.write(json.dumps(asdict(self.run(number))) + "\n")
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        cases = [Case(**json.loads(line)) for line in path.read_text().splitlines()]
+        if status != 0:
+            code = os.waitstatus_to_exitcode(status)
+            cases.append(Case("bit flip", f"the process of the commands ended with {code}", "crashed", ""))
+        return cases
+
     def run(self, number: int) -> Case:
         """Run case `number`."""
         generator = random.Random(f"{self._seed}-{number}")
@@ -80,7 +101,7 @@ class Fuzzer:
         folder, outside = self._copy(subject)
         what = f"{subject.name}, {name}: {DAMAGES[kind][0](folder, generator)}"
         before = contents(outside)
-        result = perform(subject.commands[name], folder, nothing)
+        result = perform(subject.commands[name], folder)
         outcome = self._judge(result, self._expected[subject.name, name], what, subject.name != "half")
         if kind == "structure" and outcome == "silent":
             outcome = "believed"
@@ -101,16 +122,17 @@ class Fuzzer:
         for _ in range(generator.choice([1, 1, 2, 3])):
             moment = generator.randrange(1, MOST_OPERATIONS)
             if generator.random() < 0.7:
-                result = perform(words, folder, partial(kill_at, moment))
+                code = killed(words, folder, partial(kill_at, moment), SECONDS)
             else:
-                result = perform(words, folder, nothing, kill_after=moment / 500)
-            what.append(f"{' '.join(words[5:])} killed at {moment}: {result.code}")
-            output += result.output
-            seen = perform(generator.choice([EVALUATE, REPORT]), folder, nothing)
+                code = killed(words, folder, nothing, after=moment / 500)
+            what.append(f"{' '.join(words[5:])} killed at {moment}: {code}")
+            if code not in (0, -signal.SIGKILL):
+                return Case("kill", "; ".join(what), "crashed", output)
+            seen = perform(generator.choice([EVALUATE, REPORT]), folder)
             output += seen.output
             if is_crash(seen):
                 return Case("kill", "; ".join(what), "crashed", output)
-        last = perform(TRAIN, folder, nothing)
+        last = perform(TRAIN, folder)
         expected = self._expected["half", "resume"].digests
         is_same = last.code == 0 and all(last.digests.get(name) == digest for name, digest in expected.items())
         outcome = "crashed" if "Traceback" in output or is_crash(last) else "identical" if is_same else "silent"
@@ -131,7 +153,7 @@ class Fuzzer:
 
     def _perform(self, subject: Subject, name: str) -> Result:
         folder, _ = self._copy(subject)
-        return perform(subject.commands[name], folder, nothing)
+        return perform(subject.commands[name], folder)
 
     def _copy(self, subject: Subject) -> tuple[Path, Path]:
         """Copy a subject to the folder of all cases; returns it and the folder of the files outside."""
@@ -187,13 +209,15 @@ def fuzz(seed: int, seconds: float, most_cases: int | None = None) -> tuple[Coun
     counts, bugs = Counter[tuple[str, str]](), []
     with tempfile.TemporaryDirectory(prefix="eva-fuzz-") as folder:
         fuzzer, end, number = Fuzzer(Path(folder), seed), time.monotonic() + seconds, 0
-        while time.monotonic() < end and number != most_cases:
-            case = fuzzer.run(number)
-            counts[case.kind, case.outcome] += 1
-            if case.outcome in BUGS:
-                bugs.append(f"case {number} of seed {seed}: {case.outcome}: {case.what}")
-                print(bugs[-1], flush=True)
-            number += 1
+        while time.monotonic() < end and (most_cases is None or number < most_cases):
+            for case in fuzzer.run_batch(number):
+                counts[case.kind, case.outcome] += 1
+                if case.outcome in BUGS:
+                    bugs.append(f"case {number} of seed {seed}: {case.outcome}: {case.what}")
+                    print(bugs[-1], flush=True)
+                number += 1
+            if number % (20 * BATCH) == 0:
+                print(f"{number} cases", flush=True)
     return counts, bugs
 
 

@@ -119,7 +119,7 @@ def link(folder: Path, generator: random.Random) -> str:
 
 DAMAGES: dict[str, tuple[Damage, float]] = {  # with their shares of the cases
     "bit flip": (flip, 0.45),
-    "truncation": (truncate, 0.15),
+    "truncation": (truncate, 0.16),
     "structure": (forge, 0.2),
     "link or pipe": (link, 0.13),
 }
