@@ -494,6 +494,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {  # cha
     "a generator of another kind": lambda plain, arrays: plain["training"]["agent"].update(sampling={"state": 1}),
     "records outside": lambda plain, arrays: plain["records"]["sizes"].update({"../outside": 1}),
     "a negative size": lambda plain, arrays: plain["records"]["sizes"].update({"episodes.csv": -1}),
+    "checksums of text": lambda plain, arrays: plain["records"].update(sha256="many"),
     "sizes of text": lambda plain, arrays: plain["records"].update(sizes="many"),
     "seconds of text": lambda plain, arrays: plain["records"].update(seconds="many"),
 }

@@ -214,7 +214,7 @@ def test_lost_head_node_ends_the_sweep_and_a_new_cluster_continues_it(tmp_path: 
             arguments = ("grid.toml", "--executor", "ray", "--address", cluster.address)
             driver = command(*arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             if is_first:
-                until(lambda: in_the_middle(set(runs)))
+                until(lambda: in_the_middle(set(runs)), 900)
                 cluster.remove_node(cluster.head_node, allow_graceful=False)
             out, err = driver.communicate(timeout=900)
         finally:

@@ -18,10 +18,9 @@ from safetensors.numpy import save_file
 
 from eva.agent.agent import EVAAgent
 from eva.config import NOT_IDENTITY, Config, find_config
-from eva.digests import MANIFEST, FileEntry, parse_size, sealed, write_manifest
+from eva.digests import MANIFEST, FileEntry, parse_names, parse_size, sealed, write_manifest
 from eva.errors import BusyError, UserError
 from eva.files import DRAFT, READING, Folder, as_user_errors, read_file
-from eva.machine import num_cores
 from eva.runs.checkpoint.state import pack
 from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, MORE_METRICS, evaluation_records
 from eva.runs.record.episodes import Episode
@@ -54,11 +53,9 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             self._folder = Folder(self.path)
             try:
-                lock = self._folder.lock(".lock")
-                if lock is None:
-                    raise BusyError(
-                        f"another process is training in {self.path}: wait for it or choose another directory."
-                    )
+                if (lock := self._folder.lock(".lock")) is None:
+                    wait = "wait for it or choose another directory"
+                    raise BusyError(f"another process is training in {self.path}: {wait}.")
                 self._lock = lock
                 for name in filter(DRAFT.fullmatch, self._folder.names()):
                     self._folder.remove(name)
@@ -110,7 +107,7 @@ class RunDirectory:
         for name, size in sizes.items():  # check all before truncating any
             path = self.path / name
             with as_user_errors(path, _REMEDY), self._folder.open(name, "rb+") as file:
-                content = file.read(size)
+                content = file.read(min(size, os.fstat(file.fileno()).st_size))
             digest = state.get("sha256", {}).get(name)  # checkpoints of older versions have none
             if len(content) < size:
                 raise UserError(f"{path} has lost its end: restore it or start over with --restart.")
@@ -251,6 +248,7 @@ def checked_records(state: State) -> State:
     """Return what `RunDirectory.get_state` returned; raises ValueError, KeyError or TypeError for anything else."""
     if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS} or not 0 <= state["seconds"] < math.inf:
         raise ValueError("these are no records")
+    parse_names(state.get("sha256", {}))
     for size in (*state["sizes"].values(), state["step"]):
         parse_size(size)
     return state
@@ -269,15 +267,6 @@ def default_directory(config: Config, preset: Config) -> Path:
 def _directory_name(config: Config, preset: Config) -> Path:
     name = config.name if config.settings == preset.settings else f"{config.name}-{config.settings_hash()}"
     return Path("runs") / name / f"weight-{config.eva.nonparametric_weight:g}" / f"seed-{config.seed}"
-
-
-def with_threads(config: Config, path: Path) -> Config:
-    """Replace threads = 0 by the number that the run in `path` started with, or else by the number of cores."""
-    if config.run.threads > 0:
-        return config
-    kept = find_config(path)  # None: no run there, or an unreadable one
-    threads = 0 if kept is None else kept.run.threads
-    return replace(config, run=replace(config.run, threads=threads or num_cores()))
 
 
 def _check_free(path: Path, config: Config) -> None:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,11 +14,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eva.agent.tensors import name_of
 from eva.build import resolve
-from eva.config import Config
+from eva.config import Config, find_config
 from eva.errors import printable
 from eva.games import human_normalised_score, minatar_game, minatar_normalised_score
 from eva.ids import ATARI_ID, MINATAR_PREFIX
-from eva.runs.record.directory import RunDirectory, with_threads
+from eva.machine import num_cores
+from eva.runs.record.directory import RunDirectory
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.formatting import duration
 from eva.runs.record.provenance import provenance
@@ -38,12 +39,21 @@ def open_run(
     anything to train. If not, a message has been printed.
     """
     path, stream = Path(path), unfailing(stream or sys.stderr)
-    directory = RunDirectory(path, with_threads(resolve(config), path))
+    directory = RunDirectory(path, _with_threads(resolve(config), path))
     finished = None if restart else directory.finished_step
     is_unfinished = finished is None or finished < directory.config.steps
     if not is_unfinished:
         print(f"{path} is finished: {finished:,} transitions.", file=stream)
     return directory, stream, is_unfinished
+
+
+def _with_threads(config: Config, path: Path) -> Config:
+    """Replace threads = 0 by the number that the run in `path` started with, or else by the number of cores."""
+    if config.run.threads > 0:
+        return config
+    kept = find_config(path)  # None: no run there, or an unreadable one
+    threads = 0 if kept is None else kept.run.threads
+    return replace(config, run=replace(config.run, threads=threads or num_cores()))
 
 
 class Display:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eva.digests import sealed, unsealed_if_sealed
-from eva.errors import BusyError, UserError
+from eva.errors import BusyError, UserError, printable
 from eva.files import as_user_errors, locked, read_file, write_whole
 from eva.runs.record.formatting import aligned
 from eva.runs.record.status import read_status
@@ -92,7 +92,7 @@ def run_sweep(name: str, folder: Path, jobs: Sequence[Job], executor: Executor) 
             executor.execute(left, record_failure)
     if failures:
         rows = [[str(each.job.directory), str(each.error), str(each.job.log)] for each in failures]
-        print(aligned(["failed run", "error", "log"], rows))
+        print(printable(aligned(["failed run", "error", "log"], rows)))
         raise UserError(f"{len(failures)} of {len(jobs)} runs failed: run the same command to try them again.")
     return f"{len(jobs)} runs are done, {len(jobs) - len(left)} of them were done before: {folder}"
 
