@@ -246,7 +246,7 @@ class RunDirectory:
 
 def checked_records(state: State) -> State:
     """Return what `RunDirectory.get_state` returned; raises ValueError, KeyError or TypeError for anything else."""
-    if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS} or not 0 <= state["seconds"] < math.inf:
+    if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS, ACCURACY} or not 0 <= state["seconds"] < math.inf:
         raise ValueError("these are no records")
     parse_names(state.get("sha256", {}))
     for size in (*state["sizes"].values(), state["step"]):
