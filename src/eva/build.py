@@ -140,6 +140,7 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         update_period_steps=learner.update_period_steps,
         updates_per_round=learner.updates_per_round,
         clip_rewards=learner.clip_rewards,
+        refresh_embeddings=config.eva.embeddings == "refreshed",
     )
 
 
@@ -247,6 +248,8 @@ def make_adjuster(
     """
     if config.remembered_values == "recomputed":
         raise UserError("this adjuster keeps no observations: leave remembered_values at 'stored'.")
+    if config.embeddings == "refreshed":
+        raise UserError("this adjuster sees no updates of the learner: leave embeddings at 'stored'.")
     whole = Config(  # raises if a value is out of range
         environment=EnvironmentConfig(num_environments=_plain(num_environments)),
         network=NetworkConfig(embedding_size=_plain(embedding_size)),

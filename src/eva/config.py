@@ -22,6 +22,7 @@ Device = Literal["auto", "cpu", "cuda"]
 NOT_IDENTITY = ("steps", "evaluation.", "run.device", "run.checkpoint", "run.stop_when_diverged")
 """Prefixes of the fields that may change when a run is resumed."""
 ADDED_FIELDS = {
+    "eva.embeddings": "stored",
     "minatar.repeat_action_probability": 0.1,
     "minatar.difficulty_ramping": True,
     "minatar.max_episode_steps": 10_000,
@@ -194,6 +195,8 @@ class EVAConfig:
     """One value buffer for all environments, or one for each, with an equal share of the capacity."""
     remembered_values: Literal["stored", "recomputed"] = "stored"  # P6
     """Q_theta of remembered states: from the stored embedding, or recomputed from the stored observation."""
+    embeddings: Literal["stored", "refreshed"] = "stored"  # P160
+    """Embeddings in memory: as stored when the state was seen, or refreshed whenever the learner samples the state."""
     start: Literal["learning", "full"] = "learning"  # P9
     """Apply EVA once learning starts, or once the replay buffer is full (paper: full on Atari)."""
     anneal_start_transitions: CountOrZero | None = None  # P29

@@ -333,6 +333,8 @@ def test_truncation_without_last_embeddings_raises() -> None:
 def test_own_adjuster_keeps_no_observations() -> None:
     with pytest.raises(eva.UserError, match="leave remembered_values at 'stored'"):
         Stream(replace(SMALL, remembered_values="recomputed"))
+    with pytest.raises(eva.UserError, match="leave embeddings at 'stored'"):
+        Stream(replace(SMALL, embeddings="refreshed"))
     assert Stream(SMALL).adjuster.memory.state_dict()["observations"].size == 0
 
 

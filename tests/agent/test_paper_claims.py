@@ -16,9 +16,10 @@ import eva.build
 from eva.agent.adjuster import WeightSchedule
 from eva.agent.exploration import LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
+from eva.agent.learner import Update
 from eva.agent.traces import trajectory_centric_planning
 from eva.runs.loop import interact
-from eva.types import Trajectories
+from eva.types import Batch, Trajectories
 from tests.helpers.agents import Poisoned, built, dqn, ran, run, same_learning, scripted, tiny, watch, watch_entries
 
 CPU = torch.device("cpu")
@@ -458,3 +459,49 @@ def test_remembered_values_and_keys_are_of_one_embedding(remembered_values: str)
     run(agent, environment, 50)
     assert len(aged) == 9
     assert max(aged) > 0.01
+
+
+@pytest.mark.parametrize("search", ["brute", "projected"])
+@pytest.mark.parametrize("updates", [1, 2])
+def test_refreshed_embeddings_are_those_of_the_last_update_that_sampled_the_state(search: str, updates: int) -> None:
+    """P160: a plain dict of slots, written at every append and before every update, holds the same embeddings."""
+    config = tiny(2, eva={"embeddings": "refreshed"}, replay={"search": search}, learner={"updates_per_round": updates})
+    agent, environment = built(config)
+    replay, learner = agent.replay, agent.learner
+    expected: dict[int, torch.Tensor] = {}
+    sampled: list[np.ndarray] = []
+    refreshed = 0
+    written: dict[int, int] = {}
+
+    def write(_: None, slots: np.ndarray, h: torch.Tensor) -> None:
+        expected.update(zip(slots.tolist(), h.clone(), strict=True))
+        written.update(zip(slots.tolist(), replay.index.born[slots].tolist(), strict=True))
+
+    watch(replay.index, "write", write)
+    watch(replay, "sample", lambda slots, *_: sampled.append(slots))
+    update = learner.update
+
+    def compute_first(batch: Batch) -> Update:
+        nonlocal refreshed
+        with torch.no_grad():
+            h = learner.network(batch.observations)[1]
+        expected.update(zip(sampled[-1].tolist(), h, strict=True))
+        refreshed += len(h)
+        return update(batch)
+
+    learner.update = compute_first  # type: ignore[method-assign]
+    run(agent, environment, 60)
+    slots = sorted(expected)
+    assert len(slots) == len(replay.index.born) == 80  # wrapped around
+    assert refreshed > 300
+    torch.testing.assert_close(replay.embeddings[slots], torch.stack([expected[i] for i in slots]), rtol=0, atol=1e-6)
+    assert [written[i] for i in slots] == replay.index.born[slots].tolist()  # a refreshed state keeps its age
+
+
+def test_refreshing_embeddings_changes_plans_but_not_dqn() -> None:
+    """P160: at weight 0 the learner and its actions are the same to the bit; with EVA they are not."""
+    for weight in (0.0, 0.4):
+        eva = {"nonparametric_weight": weight}
+        stored, refreshed = (ran(tiny(1, eva={**eva, "embeddings": each}), 80) for each in ("stored", "refreshed"))
+        assert same_learning(stored.learner, refreshed.learner) == (weight == 0)
+        assert not torch.equal(stored.replay.embeddings, refreshed.replay.embeddings)

@@ -59,8 +59,14 @@ SWITCHES = {
     "kbrl": {"eva": {"trace": "kbrl", "plan_at_episode_start": True, "value_buffer_entries": "start"}},
     "per-environment": {"eva": {"value_buffers": "per-environment", "trace": "n-step", "plan_at_episode_start": True}},
     "recomputed": {"eva": {"remembered_values": "recomputed", "start": "full", "anneal_start_transitions": 90}},
+    "refreshed": {"eva": {"embeddings": "refreshed"}, "replay": {"search": "projected"}},
     "everything": {
-        "eva": {"remembered_values": "recomputed", "value_buffers": "per-environment", "trace": "kbrl"},
+        "eva": {
+            "remembered_values": "recomputed",
+            "embeddings": "refreshed",
+            "value_buffers": "per-environment",
+            "trace": "kbrl",
+        },
         "learner": {"double": True},
         "replay": {"prioritised": True},
     },
@@ -163,7 +169,7 @@ def has_reached(path: Path, step: int) -> bool:
 
 @pytest.mark.parametrize(
     ("num_environments", "switches"),
-    [(1, None), (4, None), (1, "kbrl"), (4, "per-environment"), (1, "recomputed"), (4, "everything")],
+    [(1, None), (4, None), (1, "kbrl"), (4, "per-environment"), (1, "recomputed"), (4, "refreshed"), (4, "everything")],
 )
 def test_resumed_run_matches_an_uninterrupted_one(tmp_path, num_environments, switches):
     config = run_config(num_environments, **SWITCHES.get(switches, {}))

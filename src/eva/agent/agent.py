@@ -42,6 +42,7 @@ class EVAAgent:
     update_period_steps: int  # agent steps between rounds of updates (P17, P27)
     updates_per_round: int
     clip_rewards: bool  # learn from and plan with rewards clipped to [-1, 1] (P65)
+    refresh_embeddings: bool = False  # of the states that the learner samples (P160)
 
     def __post_init__(self) -> None:
         self.replay = self.adjuster.memory
@@ -109,6 +110,8 @@ class EVAAgent:
         update = self.learner.update(self.replay.batch(slots))
         self.monitor.add("loss", update.loss)
         self.replay.prioritise(slots, update.errors)
+        if self.refresh_embeddings:
+            self.replay.refresh(slots, update.embeddings)
 
     @property
     def _is_learning(self) -> bool:

@@ -77,7 +77,7 @@ class ReplayBuffer:
 
     @property
     def embeddings(self) -> Tensor:
-        """The embedding of each slot's state, computed when the state was seen, (N, D)."""
+        """The embedding of each slot's state, computed when the state was seen or last refreshed, (N, D)."""
         return self.index.keys
 
     @property
@@ -175,8 +175,8 @@ class ReplayBuffer:
     def search(self, queries: Tensor, k: int) -> tuple[Ints, Floats]:
         """Return slots and squared distances of the k complete transitions whose states are nearest to each query.
 
-        Both are (Q, min(k, number of complete transitions)) for queries (Q, D). States are compared by the embeddings
-        stored when they were seen (P6).
+        Both are (Q, min(k, number of complete transitions)) for queries (Q, D). States are compared by their stored
+        embeddings (P6).
         """
         return self.index.search(queries, min(k, self.num_complete))
 
@@ -257,6 +257,10 @@ class ReplayBuffer:
             next_observations=both[size:],
             importance_weights=None if weights is None else to_device(weights, self._device),
         )
+
+    def refresh(self, slots: Ints, embeddings: Tensor) -> None:
+        """Replace the embeddings of a batch, (B, D), by newer ones of the same states; ages stay as they are."""
+        self.index.replace(slots, embeddings)
 
     def prioritise(self, slots: Ints, errors: Tensor) -> None:
         """Set the priorities of a batch, if they are used, by its errors, (B,); call it before the next append."""
