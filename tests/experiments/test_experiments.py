@@ -200,7 +200,7 @@ def test_quick_form_is_small_and_has_every_arm(name: str) -> None:
     for few, many in zip(small, large, strict=True):
         for short, long in zip((job.config for job in few.jobs), (job.config for job in many.jobs), strict=False):
             periods = (short.evaluation.period_transitions, long.evaluation.period_transitions)
-            assert periods == (None, None) or short.steps / periods[0] == long.steps / periods[1]
+            assert periods == (None, None) or short.steps // periods[0] == long.steps // periods[1]
 
 
 def test_finished_runs_are_kept_at_once(places: Places, executed: list[Job]) -> None:

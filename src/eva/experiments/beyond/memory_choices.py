@@ -59,6 +59,7 @@ CHOICES = (
     SELDOM,
     Choice("keeping only first states of trajectories", "start", {"eva.value_buffer_entries": "start"}),
     Choice("recomputed values", "recomputed", {"eva.remembered_values": "recomputed"}),
+    Choice("refreshed embeddings", "refreshed", {"eva.embeddings": "refreshed"}),
     Choice("a value buffer for each environment", "two-environments-apart", APART, PAIRED),
     Choice("planning at episode starts too", "episode-starts", {"eva.plan_at_episode_start": True}),
 )
