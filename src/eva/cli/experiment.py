@@ -38,6 +38,8 @@ class Experiment(ExperimentOptions):
     """Run all experiments except those on Atari and MinAtar, one after the other."""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
     """List the experiments or, with a name, its runs and their progress, and exit."""
+    page: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Only judge the finished runs and write the page again, and exit."""
     jobs: Count | None = None
     """Number of runs at a time, each in a process with one thread; by default the number of cores."""
     quick: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> None:
     asked = parse(Experiment, arguments)
 
     from eva.experiments.catalogue import EXPERIMENTS, experiment
-    from eva.experiments.framework.command import Places, list_runs, run_experiment
+    from eva.experiments.framework.command import Places, list_runs, run_experiment, write_page
     from eva.experiments.framework.definition import OURS
     from eva.experiments.paper import atari  # imports matplotlib: not for --help
 
@@ -68,5 +70,7 @@ def main(arguments: list[str]) -> None:
     for each in [experiment(name, games, asked.frames, asked.seeds) for name in names]:
         if asked.list:
             print(list_runs(each, places))
+        elif asked.page:
+            print(write_page(each, places.arms(each), places.records(each), asked.quick))
         else:
             print(run_experiment(each, places, asked.jobs or num_cores()))

@@ -106,7 +106,7 @@ def write_page(experiment: Experiment, arms: Sequence[Arm], records: Records, is
         origin = provenance(experiment.command, threads=1, device="cpu")
         measured = importlib.import_module(experiment.timing).measure(is_quick)
         write_whole(folder / MEASURED, (json.dumps({**measured, "provenance": origin}) + "\n").encode())
-    files = contents(experiment, Evidence(arms, records))
+    files = contents(experiment, Evidence(arms, records, task_by_task=experiment.task_by_task))
     for name, content in files.items():
         write_whole(folder / name, content)
     claims = json.loads(files["summary.json"])["claims"]

@@ -99,6 +99,7 @@ class Experiment:
     tables: Callable[[Evidence], Sequence[Table]] = no_tables
     notes: tuple[str, ...] = ()  # facts about the set-up; interpretation belongs in docs/results.md
     timing: str | None = None
+    task_by_task: bool = False  # whether the page may show some tasks while the runs of others are not finished
     by_name_only: bool = False  # it takes too long to be part of `--all`
     arguments: Sequence[str] = ()  # of `eva experiment`, if the name alone does not identify it
 

@@ -65,10 +65,18 @@ class Records:
 
 
 class Evidence:
-    """The kept runs of an experiment's arms; raises UserError if one is not finished."""
+    """The kept runs of an experiment's arms; raises UserError if one is not finished.
 
-    def __init__(self, arms: "Sequence[Arm]", records: Records) -> None:
+    With `task_by_task`, tasks with such a run are left out instead, and listed in `unfinished`.
+    """
+
+    def __init__(self, arms: "Sequence[Arm]", records: Records, *, task_by_task: bool = False) -> None:
         self._folder = records.folder.parent
+        self.unfinished: tuple[str, ...] = ()
+        if task_by_task:
+            left = [arm.task for arm in arms if any(records.find(job) is None for job in arm.jobs)]
+            self.unfinished = tuple(dict.fromkeys(left))
+            arms = [arm for arm in arms if arm.task not in left]
         self.arms = {(arm.task, arm.label): arm for arm in arms}
         found = {job.directory: records.find(job) for arm in arms for job in arm.jobs}
         for directory, path in found.items():
@@ -102,7 +110,8 @@ class Evidence:
     def evaluations(self, task: str, label: str, epsilon: float | None = None) -> FloatArray:
         """Return the returns of every evaluation with the arm's weight, (evaluations, episodes, seeds).
 
-        `epsilon` is by default the first of the configuration.
+        `epsilon` is by default the first of the configuration. Runs may have been evaluated only from some point on:
+        the evaluations returned are the last ones, those that every seed has.
         """
         arm, columns = self.arms[task, label], []
         for job, run in zip(arm.jobs, self.group(task, label).runs, strict=True):
@@ -110,9 +119,11 @@ class Evidence:
             assert evaluation.period_transitions is not None, f"{label} has no evaluations"
             weight = job.config.eva.nonparametric_weight if arm.evaluated_weight is None else arm.evaluated_weight
             wanted = (evaluation.epsilons[0] if epsilon is None else epsilon, weight)
-            parse = partial(_returns, wanted=wanted, number=job.config.steps // evaluation.period_transitions)
+            period, number = evaluation.period_transitions, job.config.steps // evaluation.period_transitions
+            parse = partial(_returns, wanted=wanted, period=period, number=number)
             columns.append(read_parsed(run.path / EVALUATIONS, parse, REMEDY))
-        return np.stack(columns, axis=-1)
+        common = min(map(len, columns))
+        return np.stack([each[-common:] for each in columns], axis=-1)
 
     def accuracies(self, task: str, label: str, *keys: str | int) -> FloatArray:
         """Return a number of every comparison with exact values, (seeds, comparisons), by its keys in accuracy.jsonl.
@@ -130,10 +141,13 @@ def _numbers(text: str, way: str | None, keys: tuple[str | int, ...]) -> FloatAr
     return numbers
 
 
-def _returns(text: str, wanted: tuple[float, float], number: int) -> FloatArray:
-    """Return the returns with an epsilon and weight, (evaluations, episodes); raises ValueError if some are missing."""
-    lines = map(json.loads, text.splitlines())
-    returns = np.array([line["returns"] for line in lines if (line["epsilon"], line["weight"]) == wanted])
-    if len(returns) != number:
-        raise ValueError(f"{len(returns)} evaluations with epsilon and weight {wanted} instead of {number}")
-    return returns
+def _returns(text: str, wanted: tuple[float, float], period: int, number: int) -> FloatArray:
+    """Return the returns with an epsilon and weight, (evaluations, episodes).
+
+    Raises ValueError unless the evaluations are the last ones of `number`, without a gap. Several environments may
+    overshoot a multiple of the period.
+    """
+    lines = [line for line in map(json.loads, text.splitlines()) if (line["epsilon"], line["weight"]) == wanted]
+    if not lines or [line["step"] // period for line in lines] != list(range(number + 1)[-len(lines) :]):
+        raise ValueError(f"evaluations with epsilon and weight {wanted} are missing")
+    return np.array([line["returns"] for line in lines])

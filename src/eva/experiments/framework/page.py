@@ -51,6 +51,7 @@ def summary(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
         "question": experiment.question,
         "command": " ".join(experiment.command),
         "notes": experiment.notes,
+        **({"unfinished": evidence.unfinished} if evidence.unfinished else {}),
         "claims": [_claim(each) for each in judge(experiment, evidence)],
         "failed": [_failed(*each) for each in failed_requirements(experiment, evidence)],
         **({"tables": tables} if tables else {}),

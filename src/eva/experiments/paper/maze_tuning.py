@@ -56,12 +56,12 @@ def _needed(evidence: Evidence, task: str, label: str) -> FloatArray:
 
     Both are averaged over the 20% of training before.
     """
-    curve, job = evidence.evaluations(task, label).mean(axis=(1, 2)), evidence.arms[task, label].jobs[0]
+    curve, config = evidence.evaluations(task, label).mean(axis=(1, 2)), evidence.arms[task, label].jobs[0].config
     width = max(1, round(FINAL_SHARE * len(curve)))
     trailing = np.convolve(curve, np.full(width, 1 / width), mode="valid")
     outside = np.flatnonzero(np.abs(trailing - trailing[-1]) > evidence.tasks[task].margin)
     number = width + (outside[-1] + 1 if len(outside) else 0)
-    return np.array([number * job.config.steps / len(curve)])
+    return np.array([config.steps - (len(curve) - number) * (config.evaluation.period_transitions or 0)])
 
 
 def _seeds_needed(evidence: Evidence, task: str, label: str) -> FloatArray:
@@ -86,6 +86,7 @@ EXPERIMENT = Experiment(
     claims=(),
     columns=(FINAL, OVERALL, NEEDED, SEEDS_NEEDED, LARGEST_Q),
     figures=figures,
+    task_by_task=True,
     notes=(
         f"Greedy return (epsilon 0): {NUM_EPISODES} episodes from fixed starts. Final: the mean of the last two "
         "evaluations. Rounds 1 and 2 have one after every 20% of training, rounds called length one after every 4%.",
