@@ -231,7 +231,9 @@ def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(eva.runs.loop, "train", lambda *_, **__: done.append("train"))
     monkeypatch.setattr(eva.runs.evaluate, "evaluate", lambda *_, **__: done.append("evaluate") or [])
     monkeypatch.setattr(
-        eva.report.pages, "write_report", lambda *_: done.append("report") or SimpleNamespace(comparisons="", html="")
+        eva.report.pages,
+        "write_report",
+        lambda *_: done.append("report") or SimpleNamespace(comparisons="", html="", left_out=[]),
     )
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)

@@ -64,6 +64,16 @@ PUBLISHED_SCORES = {
 MINATAR_SCORES = _read_minatar()
 """Scores of MinAtar's five games, by name."""
 
+DOPAMINE = "DQN (Adam + MSE in JAX)"
+"""The DQN of Dopamine that is nearest to ours."""
+
+
+def dopamine_dqn(game: str) -> dict[int, tuple[float, float]]:
+    """Return Dopamine's returns in an Atari game, mean and standard deviation over seeds, by millions of frames."""
+    rows = [row for row in _read("dopamine_dqn.csv") if (row["agent"], row["game"]) == (DOPAMINE, game)]
+    return {int(row["frames_M"]): (float(row["mean_train_return"]), float(row["std_over_5_seeds"])) for row in rows}
+
+
 GAME_SETS = {
     "paper-55": tuple(game for game in PUBLISHED_SCORES if game not in ("defender", "surround")),  # our guess (P19)
     "tuning-5": ("pong", "hero", "frostbite", "ms_pacman", "qbert"),

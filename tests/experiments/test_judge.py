@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from eva.errors import UserError
 from eva.experiments.beyond.gymnasium_tasks import best_network
 from eva.experiments.beyond.memory_choices import CHOICES
-from eva.experiments.beyond.pong import dopamine
 from eva.experiments.beyond.scaling import BRUTE, FIT, PROJECTED, SEARCH, SIZES, UPDATE
 from eva.experiments.catalogue import EXPERIMENTS, experiment
 from eva.experiments.framework.command import write_page
@@ -34,6 +34,7 @@ from eva.experiments.framework.measures import (
 )
 from eva.experiments.paper import atari
 from eva.experiments.paper.maze import ANNEALED, ONE_COIN
+from eva.games import dopamine_dqn
 from eva.report.statistics import Estimate, verdict
 from eva.runs.sweep.jobs import Job
 from eva.schema import flatten
@@ -259,13 +260,14 @@ def test_errors_against_exact_values_are_compared(tmp_path: Path) -> None:
     errors = {"TCP": 0.2, "n-step": 0.4, "KBRL": 0.2, "TCP, recomputed": 0.1, "own": 0.35}
 
     def compare(job: Job, way: str) -> dict[str, Any]:
-        error, right = errors[way] + 0.01 * spread(job), 0.6 + 0.01 * spread(job)
+        least = 0.05 if job.config.eva.embeddings == "refreshed" else errors[way]
+        error, right = least + 0.01 * spread(job), 0.6 + 0.01 * spread(job)
         return compared_by_class(compared(error / 2, right), compared(error, right))
 
     each = experiment("maze-accuracy")
     evidence = evidence_of(tmp_path, each, lambda job: Learned(1.8), compare=compare)
     better, worse, equal = ("better", "yes"), ("worse", "no"), ("undecided", "open")
-    assert found(each, evidence) == [better, better, better, worse, better, better, better, equal, better]
+    assert found(each, evidence) == [better, better, better, worse, better, better, better, equal, better, better]
     columns = {measure.name: measure.values(evidence, "two coins", "TCP").mean() for measure in each.columns}
     assert columns["error, planned values"] == pytest.approx(0.2, abs=0.01)
     assert columns["mixed action optimal, where overruled"] == pytest.approx(0.6, abs=0.01)
@@ -301,9 +303,13 @@ def test_evaluations_may_be_late_but_not_missing(tmp_path: Path) -> None:
     assert needed == [30_000.0], "an evaluation is 0.2 above the one before, and the margin is 0.1"
     assert np.isnan(largest).tolist() == [True]  # not recorded
     assert evidence.evaluations(arm.task, arm.label).shape == (5, 50, 2)
-    files[0].write_text("".join(files[0].read_text().splitlines(keepends=True)[1:]))
-    with pytest.raises(UserError, match=r"evaluations\.jsonl"):
-        evidence.evaluations(arm.task, arm.label)
+    lines = files[0].read_text().splitlines(keepends=True)
+    files[0].write_text("".join(lines[1:]))  # a run may have been evaluated from later on
+    assert evidence.evaluations(arm.task, arm.label).shape == (4, 50, 2)
+    for missing in (lines[:-1], lines[:2] + lines[3:], []):
+        files[0].write_text("".join(missing))
+        with pytest.raises(UserError, match=r"evaluations\.jsonl.*are missing"):
+            evidence.evaluations(arm.task, arm.label)
 
 
 def test_largest_value_of_an_arm_is_that_of_any_run(tmp_path: Path) -> None:
@@ -331,11 +337,11 @@ def test_a_loss_in_one_environment_is_found(tmp_path: Path) -> None:
     each = experiment("generality")
 
     def world(job: Job) -> Learned:
-        is_worse = weight(job) > 0 and job.config.environment.id == "LunarLander-v3"
+        is_worse = weight(job) > 0 and job.config.environment.id == "Acrobot-v1"
         return Learned((150.0 if is_worse else 200.0) + spread(job))
 
     answers = [agrees for _, agrees in found(each, evidence_of(tmp_path, each, world))]
-    assert answers == ["no", "no", "no", "yes", "yes", "no"]
+    assert answers == ["no", "no", "yes", "no"]
 
 
 def trace_costs(kbrl: float) -> dict[str, Any]:
@@ -410,7 +416,7 @@ def test_pong_is_compared_with_random_play(dqn: float, eva: float, expected: lis
 
 
 def test_published_returns_of_pong_are_read() -> None:
-    assert dopamine()[1] == pytest.approx((-19.5, 0.5), abs=1.5)
+    assert dopamine_dqn("pong")[1] == pytest.approx((-19.5, 0.5), abs=1.5)
 
 
 @pytest.mark.parametrize("good", [0, 1, 2])
@@ -429,7 +435,7 @@ def test_the_best_network_is_judged_by_episodes_that_did_not_choose_it(good: int
     ],
 )
 def test_atari_aggregates_over_games(eva: tuple[float, float], expected: list[str], tmp_path: Path) -> None:
-    each = atari.cut_down("pong,breakout", 400_000, 2)
+    each = replace(atari.FULL, arms=partial(atari.arms, ("pong", "breakout"), 400_000, 2))
     learned = {"dqn": (0.6, 100.0), "eva": eva, "double-dqn": (0.6, 100.0), "double-dqn-prioritised": (0.6, 100.0)}
 
     def world(job: Job) -> Learned:
@@ -441,8 +447,22 @@ def test_atari_aggregates_over_games(eva: tuple[float, float], expected: list[st
     assert {judgement.difference.n for judgement in judgements} == {2}
 
 
+def test_fewer_frames_of_atari_are_judged_as_such_with_three_seeds(tmp_path: Path) -> None:
+    each = atari.cut_down("pong,breakout", 400_000, 3)
+    evidence = evidence_of(
+        tmp_path, each, lambda job: Learned(100 + 50 * weight(job) + spread(job), 0.1 if weight(job) else 0.6)
+    )
+    judgements = judge(each, evidence)
+    assert {judgement.claim.text[:20] for judgement in judgements} == {"After 0.4M frames: E"}
+    assert [judgement.agrees for judgement in judgements] == ["yes"] * 6
+    assert atari.cut_down("pong,breakout", 400_000, 2).claims == ()
+    (table,) = each.tables(evidence)
+    (row,) = table.rows  # Dopamine's figures of Breakout are not among ours
+    assert (row[0], row[2:]) == ("pong", ("-20.2 (0.1)", "-18.5 (0.8)", "-10.7 (6.5)"))
+
+
 def test_atari_without_a_finished_episode_raises(tmp_path: Path) -> None:
-    each = atari.cut_down("pong", 400, 1)
+    each = atari.cut_down("pong", 400, 3)
     evidence = evidence_of(tmp_path, each)
     for run in evidence.runs:
         (run.path / "episodes.csv").write_text((run.path / "episodes.csv").read_text().splitlines()[0] + "\n")
@@ -519,4 +539,4 @@ def test_learner_hyper_parameters_do_not_depend_on_the_weight() -> None:
         config = job.config
         fields = (config.network, config.replay, config.learner, config.exploration, config.steps)
         alike.setdefault(config.environment.id, set()).add(str(fields))
-    assert [len(each) for each in alike.values()] == [1, 1, 1]
+    assert [len(each) for each in alike.values()] == [1, 1]

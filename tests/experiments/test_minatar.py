@@ -66,25 +66,26 @@ def test_runs_are_those_of_the_protocol() -> None:
         "Double DQN": 3,
         "Double DQN + EVA": 3,
         "EVA, weight 0.2": 2,
+        "EVA, refreshed embeddings": 2,
     }
     main = [job for arm in ARMS if arm.label in (DQN, EVA) for job in arm.jobs]
     assert {job.config.seed for job in main} == set(range(4_000, 4_005))
     assert sum(job.config.steps for job in main) == 90_000_000
     others = [job for job in jobs if job not in main]
     assert {job.config.seed for job in others} == {4_000, 4_001, 4_002}
-    assert sum(job.config.steps for job in others) == 27_000_000 + 12_000_000
+    assert sum(job.config.steps for job in others) == 27_000_000 + 2 * 12_000_000
     assert all(job.config.evaluation.weights == (job.config.eva.nonparametric_weight,) for job in jobs)
     assert all(STEPS[game] in MINATAR_SCORES[game].dqn_by_frames for game in MINATAR_GAMES)
 
 
 def test_arms_differ_from_dqn_only_in_their_change() -> None:
-    allowed = {"eva.nonparametric_weight", "eva.trace", "learner.double", "evaluation.weights"}
+    allowed = {"eva.nonparametric_weight", "eva.trace", "eva.embeddings", "learner.double", "evaluation.weights"}
     dqn = {arm.task: dict(flatten(arm.jobs[0].config)) for arm in ARMS if arm.label == DQN}
     for arm in ARMS:
         fields = dict(flatten(arm.jobs[0].config))
         changed = {name for name in fields if fields[name] != dqn[arm.task][name]}
         assert changed <= allowed
-        assert len(changed) == {"n-step": 3, "Double DQN": 1, "Double DQN + EVA": 3, DQN: 0}.get(arm.label, 2)
+        assert len(changed) == {DQN: 0, "Double DQN": 1, EVA: 2, "EVA, weight 0.2": 2}.get(arm.label, 3)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +93,11 @@ def test_arms_differ_from_dqn_only_in_their_change() -> None:
     [
         (
             {"weight-0.4": 0.2, "weight-0.4-n-step": 0.8, "weight-0.4-double": 0.3, "weight-0-double": 0.6},
-            ["yes", "no", "yes", "open"] + ["yes"] * 5 + ["yes"] * 4 + ["no"],  # the ends are equal,
+            ["yes", "no", "yes", "open"] + ["yes"] * 5 + ["yes"] * 4 + ["no", "no"],  # the ends are equal,
         ),
         (
             {"weight-0.4": 0.9, "weight-0.4-n-step": 0.1, "weight-0.4-double": 0.9, "weight-0-double": 0.1},
-            ["no", "no", "no", "open"] + ["no"] * 9 + ["yes"],
+            ["no", "no", "no", "open"] + ["no"] * 9 + ["yes", "yes"],
         ),
     ],
 )
@@ -170,5 +171,5 @@ def test_page_shows_suites_and_baseline(tmp_path: Path) -> None:
     assert "| EVA learns Asterix faster. | EVA vs. DQN, asterix | mean return" in page
     assert "| breakout, freeway, space_invaders | Double DQN + EVA |" in page
     tables = json.loads((tmp_path / "minatar" / "summary.json").read_text())["tables"]
-    assert [len(table["rows"]) for table in tables] == [2 + 5 + 3, 5]
+    assert [len(table["rows"]) for table in tables] == [2 + 5 + 4, 5]
     assert minatar.MARGIN == 5.0

@@ -1,23 +1,18 @@
 """Pong with a small replay buffer: the Atari agent learns, beside published numbers of Dopamine."""
 
-import csv
-from pathlib import Path
-
 import numpy as np
 
-import eva
 from eva.experiments.framework.arms import DQN, PAPER_WEIGHT, WEIGHT, arm, label
 from eva.experiments.framework.definition import OURS, Arm, Claim, Experiment, Figures
 from eva.experiments.framework.evidence import Evidence
 from eva.experiments.framework.measures import LATE_EPISODES
-from eva.games import PUBLISHED_SCORES
+from eva.games import DOPAMINE, PUBLISHED_SCORES, dopamine_dqn
 from eva.presets import for_game, preset
 from eva.report.plots import Chart, Line
 
 GAME, TASK = "pong", "Pong"
 RANDOM = PUBLISHED_SCORES[GAME].random
 SEED, MILLION = 0, 1_000_000
-DOPAMINE = "DQN (Adam + MSE in JAX)"
 LAST_SHOWN = 5  # iteration of Dopamine's 200
 
 
@@ -26,20 +21,13 @@ def _arm(weight: float) -> Arm:
     return arm(TASK, label(weight), folder, config, {WEIGHT: weight, "run.threads": 1}, seeds=(SEED,))
 
 
-def dopamine() -> dict[int, tuple[float, float]]:
-    """Return published returns in Pong, mean and standard deviation over seeds, by iteration of a million frames."""
-    with Path(eva.__file__).with_name("data").joinpath("dopamine_dqn.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["agent"], row["game"]) == (DOPAMINE, GAME)]
-    return {int(row["frames_M"]): (float(row["mean_train_return"]), float(row["std_over_5_seeds"])) for row in rows}
-
-
 def figures(evidence: Evidence) -> Figures:
     """Draw both runs beside Dopamine's, whose iteration i is drawn in the middle of its million frames."""
     task, lines = evidence.tasks[TASK], []
     for group in task.groups:
         mean, _, _ = group.band(task.grid)
         lines.append(Line(group.label, task.grid * int(group.runs[0].config["atari"]["frame_skip"]) / MILLION, mean))
-    published = [(i + 0.5, *each) for i, each in dopamine().items() if i <= LAST_SHOWN]
+    published = [(i + 0.5, *each) for i, each in dopamine_dqn(GAME).items() if i <= LAST_SHOWN]
     frames, mean, deviation = np.array(published).T
     lines.append(Line(f"Dopamine's {DOPAMINE}", frames, mean, mean - deviation, mean + deviation))
     return {"curves": Chart("million frames", "episode return", lines, level=("random play", RANDOM), markers=False)}

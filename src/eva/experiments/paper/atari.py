@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from eva.experiments.framework.arms import DOUBLE_DQN, DQN, LEARNERS, PAPER_WEIGHT, PRIORITISED, WEIGHT, Changes, arm
-from eva.experiments.framework.definition import Arm, Claim, Expected, Experiment, Figures, curves
+from eva.experiments.framework.definition import Arm, Claim, Expected, Experiment, Figures, Row, Table, curves
 from eva.experiments.framework.evidence import Evidence
-from eva.experiments.framework.measures import Measure
+from eva.experiments.framework.measures import FINAL_RETURN, Measure
 from eva.experiments.framework.over_games import (
     EARLY,
     END,
@@ -26,7 +26,7 @@ from eva.experiments.framework.over_games import (
     profiles,
     score,
 )
-from eva.games import GAME_SETS, game_name, human_normalised_score
+from eva.games import DOPAMINE, GAME_SETS, dopamine_dqn, game_name, human_normalised_score
 from eva.presets import for_game, preset
 from eva.report.plots import Chart, Drawing
 
@@ -34,19 +34,24 @@ EVA, NAME = "EVA", "atari-55"
 GAMES = GAME_SETS["paper-55"]
 FRAMES, NUM_SEEDS = 200_000_000, 3
 SMALL_FRAMES = 40_000_000  # shorter runs use the preset atari-small, in which EVA applies earlier (P92)
+MILLION = 1_000_000
 AGENTS: Mapping[str, Changes] = {DQN: {}, EVA: {WEIGHT: PAPER_WEIGHT}, **LEARNERS}
+SHOWN = 3  # of Dopamine's published numbers: after 1, 2 and 5 million frames
+TWO_AGENTS = (DQN, EVA)
+"""The agents of a smaller version."""
+SEEDS = range(4_000, 5_000)
 SUITE = Suite(human_normalised_score)
 
 
-def arms(games: Sequence[str], frames: int, num_seeds: int) -> tuple[Arm, ...]:
-    """Return every agent in every game, with one thread for each run: many share a machine."""
+def arms(games: Sequence[str], frames: int, num_seeds: int, agents: Sequence[str] = tuple(AGENTS)) -> tuple[Arm, ...]:
+    """Return some agents in every game, with one thread for each run: many share a machine."""
     base = preset("atari" if frames >= SMALL_FRAMES else "atari-small")
     shared = {WEIGHT: 0.0, "steps": frames // base.atari.frame_skip, "run.device": "auto", "run.threads": 1}
     found = []
-    for game, (label, changes) in itertools.product(games, AGENTS.items()):
-        config = for_game(base, game)
+    for game, label in itertools.product(games, agents):
+        config, changes = for_game(base, game), AGENTS[label]
         folder = f"{config.name}/{label.lower().replace(', ', '-').replace(' ', '-')}/frames-{frames}"
-        found.append(arm(game, label, folder, config, {**shared, **changes}, seeds=range(num_seeds)))
+        found.append(arm(game, label, folder, config, {**shared, **changes}, seeds=SEEDS[:num_seeds]))
     return tuple(found)
 
 
@@ -68,12 +73,42 @@ def cut_down(games: str | None, frames: int | None, num_seeds: int | None) -> Ex
         name=f"atari-{folder}-{frames / 1e6:g}M-frames-{num_seeds}-seed{'s' * (num_seeds > 1)}",
         title=f"Atari, cut down: {sizes}",
         question=QUESTION.format(frames / 1e6),
-        arms=partial(arms, chosen, frames, num_seeds),
+        arms=partial(arms, chosen, frames, num_seeds, TWO_AGENTS),
+        claims=_claims_about(frames) if num_seeds >= NUM_SEEDS else (),
+        tables=lambda evidence: (_beside_dopamine(evidence, chosen),),
         notes=(
-            "Games, seeds and frames are fewer than in the paper, and runs of less than 40M frames use a smaller "
-            "memory, so that EVA applies earlier (P92).",
+            "Games, seeds or frames are fewer than in the paper: the claims are about this many, and with fewer than "
+            f"{NUM_SEEDS} seeds there are none. Runs of less than 40M frames use a smaller memory, so that EVA applies "
+            "earlier (P92).",
         ),
         arguments=f"{NAME} --games {given} --frames {frames} --seeds {num_seeds}".split(),
+    )
+
+
+def _claims_about(frames: int) -> tuple[Claim, ...]:
+    """Return the claims of the full experiment about EVA and DQN, after fewer frames."""
+    prefix = f"After {frames / MILLION:g}M frames: "
+    return tuple(
+        replace(each, text=prefix + each.text)
+        for each in FULL.claims
+        if each.arm in TWO_AGENTS and (each.compared_with in TWO_AGENTS or isinstance(each.compared_with, float))
+    )
+
+
+def _beside_dopamine(evidence: Evidence, games: Sequence[str]) -> Table:
+    """Compare the runs with weight 0 with Dopamine's DQN, where its figures are known."""
+    rows: list[Row] = []
+    for game in games:
+        published = [f"{mean:,.1f} ({deviation:,.1f})" for mean, deviation in dopamine_dqn(game).values()][:SHOWN]
+        if published:
+            rows.append((game, FINAL_RETURN.estimate(evidence, game, DQN), *published))
+    shown = list(dopamine_dqn("pong"))[:SHOWN]
+    return Table(
+        "The baseline beside Dopamine's",
+        ("game", "our DQN, final return", *(f"Dopamine, {i}M frames" for i in shown)),
+        tuple(rows),
+        f"Dopamine: its {DOPAMINE}, mean of a million frames over 5 seeds (standard deviation). It uses sticky "
+        "actions, a memory of a million and a larger network, so that only the order of magnitude can be compared.",
     )
 
 

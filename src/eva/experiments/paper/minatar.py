@@ -31,7 +31,8 @@ from eva.report.plots import Chart, Drawing
 from eva.report.reading import RunRecord
 from eva.report.statistics import MARGIN_SHARE, FloatArray, mean
 
-EVA, N_STEP, DOUBLE_EVA, LOW = "EVA", "n-step", f"{DOUBLE_DQN} + EVA", "EVA, weight 0.2"
+EVA, N_STEP, DOUBLE_EVA = "EVA", "n-step", f"{DOUBLE_DQN} + EVA"
+LOW, REFRESHED = "EVA, weight 0.2", "EVA, refreshed embeddings"
 MILLION = 1_000_000
 STEPS = {
     "asterix": 3 * MILLION,  # DQN has not learned these two after a million
@@ -57,12 +58,13 @@ VARIANTS: dict[str, tuple[float, Changes, str]] = {
     DOUBLE_DQN: (0.0, {"learner.double": True}, "-double"),
     DOUBLE_EVA: (PAPER_WEIGHT, {"learner.double": True}, "-double"),
     LOW: (0.2, {}, ""),
+    REFRESHED: (PAPER_WEIGHT, {"eva.embeddings": "refreshed"}, "-refreshed"),
 }
 """Weight, other changes of the preset, and what distinguishes the folder of each arm."""
 GROUPS: tuple[tuple[Sequence[str], Sequence[str], Sequence[int]], ...] = (
     (tuple(STEPS), (DQN, EVA), SEEDS),
     (SHORT, (N_STEP, DOUBLE_DQN, DOUBLE_EVA), FEW_SEEDS),
-    (DOUBTFUL, (LOW,), FEW_SEEDS),
+    (DOUBTFUL, (LOW, REFRESHED), FEW_SEEDS),
 )
 """Games, arms and seeds that belong together."""
 
@@ -196,6 +198,7 @@ EXPERIMENT = Experiment(
         _over(THREE, "Fig. 7", "EVA boosts Double DQN.", DOUBLE_EVA, DOUBLE_DQN, "better"),
         _over(THREE, "Fig. 7", "EVA outperforms Double DQN early.", EVA, DOUBLE_DQN, "better", EARLY),
         _over(TWO, OURS, "A weight of 0.2 is better than 0.4.", LOW, EVA, "better"),
+        _over(TWO, OURS, "Refreshed embeddings are better than stored ones.", REFRESHED, EVA, "better"),
     ),
     columns=(MEAN_RETURN, FINAL_RETURN, LAST_EPISODES, GREEDY_MEAN),
     figures=figures,
