@@ -12,7 +12,7 @@ DEMO := runs/demo
 DEMO_STEPS := 60000
 DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/seed-$(seed)))
 
-.PHONY: demo test test-all check fuzz browser dist screenshots bench help clean $(DEMO_RUNS)
+.PHONY: demo test test-all check docs fuzz browser dist screenshots bench help clean $(DEMO_RUNS)
 
 demo: $(STAMP)  ## train DQN and EVA on the maze and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
@@ -32,6 +32,10 @@ check: $(STAMP)  ## check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: $(STAMP)  ## build the documentation as a site in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 FUZZ_SECONDS := 1200
 FUZZ_SEED := 0
@@ -75,11 +79,11 @@ bench: $(STAMP)  ## measure speed, compared with other packages
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' Makefile
 
-clean:  ## delete the virtual environment, caches and built packages
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+clean:  ## delete the virtual environment, caches, built packages and the site
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
 
 # Debian packages venv separately from python3: install it if it is missing and we are root.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,minatar,ray,sb3,tb]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,docs,minatar,ray,sb3,tb]"
 	@touch $@

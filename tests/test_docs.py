@@ -33,7 +33,17 @@ GUIDES = [
     README,
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("getting-started", "atari", "minatar", "inspector", "api", "integrations", "scaling")
+        for name in (
+            "getting-started",
+            "atari",
+            "minatar",
+            "inspector",
+            "api",
+            "integrations",
+            "scaling",
+            "howto",
+            "gpu",
+        )
     ),
 ]
 EACH_GUIDE = pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
@@ -270,7 +280,7 @@ def test_make_targets_exist(document: Path) -> None:
 def test_python_in_guides_runs(document: Path, tmp_path: Path) -> None:
     """Run all blocks of a guide as one script."""
     code = "\n".join(blocks(document.read_text(), "python"))
-    assert code or document.name in {"README.md", "atari.md", "minatar.md", "scaling.md"}
+    assert code or document.name in {"README.md", "atari.md", "minatar.md", "scaling.md", "howto.md", "gpu.md"}
     environment = os.environ | {"TMPDIR": str(tmp_path)}  # SB3's logger creates a temporary folder
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
