@@ -3,7 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed
+STAMP := $(VENV)/.installed-extras
+EXTRAS := atari,box2d,dev,docs,minatar,ray,sb3,tb
 
 # One thread per process: more threads slow down small networks.
 export OMP_NUM_THREADS := 1
@@ -14,11 +16,11 @@ DEMO_RUNS := $(foreach seed,0 1,$(foreach weight,0 0.4,$(DEMO)/weight-$(weight)/
 
 .PHONY: demo test test-all check docs fuzz browser dist screenshots bench help clean $(DEMO_RUNS)
 
-demo: $(STAMP)  ## train DQN and EVA on the maze and compare them
+demo: $(INSTALLED)  ## train DQN and EVA on the maze and compare them
 	@$(MAKE) --no-print-directory -j2 $(DEMO_RUNS)
 	@$(BIN)/eva report $(DEMO)
 
-$(DEMO_RUNS): $(STAMP)
+$(DEMO_RUNS): $(INSTALLED)
 	@TTY_COMPATIBLE=0 $(BIN)/eva train maze-1-coin --device cpu --steps $(DEMO_STEPS) --out $@ \
 	  --weight $(patsubst weight-%,%,$(notdir $(patsubst %/,%,$(dir $@)))) --seed $(patsubst seed-%,%,$(notdir $@))
 
@@ -82,8 +84,21 @@ help:  ## list the targets
 clean:  ## delete the virtual environment, caches, built packages and the site
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
 
+# Install an argument of pip, show one line for each download of a megabyte or more, and touch the target on success.
+define install
+	@rm -f $@
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e "$(1)" \
+	  && touch $@; } | awk '/(Downloading|Using cached) .*[MG]B\)/ {print; fflush()} \
+	    /^Installing collected/ {print "  unpacking " gsub(",", "") + 1 " packages"; fflush()}'
+	@test -e $@
+endef
+
 # Debian packages venv separately from python3: install it if it is missing and we are root.
-$(STAMP): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { apt-get update && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[atari,box2d,dev,docs,minatar,ray,sb3,tb]"
-	@touch $@
+	@echo "Installing eva and the packages that it requires in $(VENV):"
+	$(call install,.)
+
+$(STAMP): $(INSTALLED)
+	@echo "Installing the extras $(EXTRAS) in $(VENV):"
+	$(call install,.[$(EXTRAS)])
