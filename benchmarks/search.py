@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.command_line import parser
@@ -23,6 +22,7 @@ from benchmarks.medians import microseconds
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
+from eva.runs.loading import load_run
 from eva.types import Ints
 
 SIZES = (50_000, 100_000, 250_000, 500_000)
@@ -36,12 +36,14 @@ Index = TypeVar("Index", bound=NeighbourIndex)
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--threads", type=int, default=1, help="threads of torch (default: %(default)s)")
-    arguments.add_argument("--memory", type=Path, help="memory.safetensors of a run, instead of synthetic embeddings")
+    arguments.add_argument(
+        "--memory", type=Path, metavar="RUN", help="embeddings of a finished run, instead of synthetic ones"
+    )
     options = arguments.parse_args(argv)
     torch.set_num_threads(options.threads)
     if options.memory is not None:
-        memory = load_file(options.memory)
-        memories = [memory["embeddings"][memory["kinds"] != EMPTY]]
+        replay = load_run(options.memory)[1].replay
+        memories = [replay.embeddings[replay.kinds != EMPTY]]
     else:
         memories = [walks(size) for size in SIZES]
     print(

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from benchmarks.command_line import parser
 from benchmarks.search import CPU, filled
 from eva.agent.memory.projected import ProjectedIndex
 from eva.agent.memory.replay import EMPTY
+from eva.runs.loading import load_run
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "eva" / "data" / "maze_spectrum.json"
 K, NUM_QUERIES = 10, 200
@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__)
     arguments.add_argument("run", type=Path, metavar="RUN", help="finished run directory")
     run = arguments.parse_args(argv).run
-    memory = load_file(run / "memory.safetensors")
-    embeddings = memory["embeddings"][memory["kinds"] != EMPTY]
+    replay = load_run(run)[1].replay
+    embeddings = replay.embeddings[replay.kinds != EMPTY]
     variances = torch.linalg.eigvalsh(embeddings.double().T.cov(correction=0)).flip(0).clamp(min=0.0)
     origin = json.loads((run / "provenance.json").read_text())
     config = json.loads((run / "config.json").read_text())

@@ -58,3 +58,21 @@ def restore(target: NDArray[Any], saved: NDArray[Any]) -> None:
     if np.shape(saved) != target.shape:
         raise ValueError(f"expected an array of shape {target.shape}, got {np.shape(saved)}")
     np.copyto(target, saved)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to."""
+    view: NDArray[Any] = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def adopted(target: NDArray[Any], saved: NDArray[Any]) -> NDArray[Any]:
+    """Return the saved array itself if it can take the target's place, to avoid a copy of gigabytes.
+
+    It can if it is writable and has the same type and shape. Otherwise it is copied, as by `restore`.
+    """
+    if saved.flags.writeable and (saved.shape, saved.dtype) == (target.shape, target.dtype):
+        return saved
+    restore(target, saved)
+    return target

@@ -1,26 +1,31 @@
 """Load the agent of a finished run."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 from eva.agent.agent import EVAAgent
+from eva.agent.memory.rings import whole
 from eva.build import build_agent, environment_spec
 from eva.config import Config, Device, parse_config
 from eva.digests import MANIFEST, FileEntry, read_manifest
 from eva.errors import UserError
 from eva.files import Folder, read_file
+from eva.runs.checkpoint.state import pack
+from eva.runs.record.memory import read_memory
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.record.status import read_status
 
 _LEARNED = ("policy.safetensors", "memory.safetensors")
+T = TypeVar("T")
 _REMEDY = "restore it, or train the run again with --restart"
 
 
@@ -45,11 +50,13 @@ def load_run(path: Path | str, device: Device = "cpu") -> tuple[Config, EVAAgent
         print(f"{path} has no {MANIFEST}, so damage to its files is not noticed.", file=unfailing(sys.stderr))
     spec = environment_spec(config)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec)
-    policy, memory = (_read(path / name, manifest.get(name)) for name in _LEARNED)
+    empty, _ = pack(agent.replay.state_dict())
+    policy = _read(path / "policy.safetensors", manifest, load_file)
+    memory = _read(path / "memory.safetensors", manifest, partial(read_memory, empty=empty))
     try:
         agent.learner.network.load_state_dict(policy)
         agent.learner.target_network.load_state_dict(policy)
-        agent.load_replay({name: tensor.numpy() for name, tensor in memory.items()})
+        agent.load_replay(whole(memory, empty))
     except (RuntimeError, LookupError, ValueError, TypeError, OverflowError):
         raise UserError(f"the policy or memory in {path} does not fit its config.json: {_REMEDY}.") from None
     agent.transitions = max(config.steps, config.learner.learning_starts_transitions)
@@ -62,12 +69,12 @@ def _manifest(path: Path) -> dict[str, FileEntry]:
         return read_manifest(path)
 
 
-def _read(path: Path, entry: FileEntry | None) -> dict[str, Tensor]:
+def _read(path: Path, manifest: dict[str, FileEntry], load: Callable[[Path], T]) -> T:
     with _refusing_damage(path):
         with Folder(path.parent) as folder, folder.open(path.name) as file:  # a regular file, not a link or pipe
-            if entry is not None:
-                entry.check(file)
-        return load_file(path)
+            if path.name in manifest:
+                manifest[path.name].check(file)
+        return load(path)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from eva.agent.tensors import restore
+from eva.agent.tensors import adopted, read_only, restore
 from eva.errors import UserError
 from eva.types import Ints, Observations, State
 
@@ -34,17 +34,11 @@ class RawFrames:
 
     def state_dict(self) -> State:
         """Return the frames; they can be read but not written to."""
-        frames = self._frames.view()
-        frames.flags.writeable = False
-        return {"frames": frames}
+        return {"frames": read_only(self._frames)}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore frames; a writable array is used as it is, to avoid a copy of gigabytes."""
-        frames = state["frames"]
-        if frames.flags.writeable and (frames.shape, frames.dtype) == (self._frames.shape, self._frames.dtype):
-            self._frames = frames
-        else:
-            restore(self._frames, frames)
+        """Restore frames; a writable array is used as it is."""
+        self._frames = adopted(self._frames, state["frames"])
 
 
 class CompressedFrames:

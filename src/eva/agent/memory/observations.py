@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from eva.agent.memory.frames import CompressedFrames, RawFrames
-from eva.agent.tensors import restore
+from eva.agent.tensors import adopted, read_only, restore
 from eva.types import Bools, Ints, Observations, State
 
 Copy = Callable[[Observations], object]
@@ -36,13 +36,13 @@ class WholeObservations:
         return lambda out: np.take(self._observations, slots, axis=0, out=out, mode="clip")  # "raise" would copy twice
 
     def state_dict(self) -> State:
-        """Return the observations, (N, ...)."""
-        return {"observations": self._observations}
+        """Return the observations, (N, ...); they can be read but not written to."""
+        return {"observations": read_only(self._observations)}
 
     def load_state_dict(self, state: State) -> None:
-        """Restore the observations, if any are kept."""
+        """Restore the observations, if any are kept; a writable array is used as it is."""
         if self._observations.size:
-            restore(self._observations, state["observations"])
+            self._observations = adopted(self._observations, state["observations"])
 
 
 class StackedObservations:

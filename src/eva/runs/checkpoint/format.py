@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +48,7 @@ def read_errors_as_damage(path: Path) -> Iterator[None]:
         raise DamagedError(path, error.strerror or str(error)) from error
     except KeyError as error:
         raise DamagedError(path, f"{error} is missing") from error
-    except (ValueError, TypeError, OverflowError, zstandard.ZstdError, SafetensorError) as error:
+    except (ValueError, TypeError, OverflowError, SafetensorError) as error:
         raise DamagedError(path, str(error)) from error
 
 
@@ -124,32 +124,52 @@ def read_checked(folder: Folder, name: str, entry: FileEntry, limit: int) -> byt
         return file.read(entry.bytes)
 
 
-def compressed(array: NDArray[Any]) -> Iterator[bytes]:
-    """Yield the array in C order as zstd frames of CHUNK_BYTES uncompressed bytes each; the last may be shorter."""
-    level = 1 if array.dtype.kind == "f" else 3  # level 3 does not make floats smaller
+def compressed(*parts: NDArray[Any]) -> Iterator[bytes]:
+    """Yield the concatenation of contiguous arrays as zstd frames of CHUNK_BYTES uncompressed bytes each.
+
+    The last frame may be shorter.
+    """
+    level = 1 if parts[0].dtype.kind == "f" else 3  # level 3 does not make floats smaller
     compressor = zstandard.ZstdCompressor(level=level)
-    memory = _memory(array)
-    for start in range(0, len(memory), CHUNK_BYTES):
-        yield compressor.compress(memory[start : start + CHUNK_BYTES])
+    chunk = bytearray()
+    for memory in map(_memory, parts):
+        start = 0
+        while start < len(memory):
+            end = start + CHUNK_BYTES - len(chunk)
+            chunk += memory[start:end]
+            start = end
+            if len(chunk) == CHUNK_BYTES:
+                yield compressor.compress(chunk)
+                chunk.clear()
+    if chunk:
+        yield compressor.compress(chunk)
 
 
 def read_compressed(folder: Folder, file: FileEntry, entry: ArrayEntry) -> NDArray[Any]:
-    """Return the array in its file after verifying size and checksum.
+    """Return the array in its file after verifying size and checksum."""
+    if sum(entry.chunks or ()) != file.bytes:
+        raise ValueError(f"its chunks do not add up to {file.bytes} bytes")
+    with open_checked(folder, entry.file, file) as stream:
+        return decompressed(entry, stream.read)
+
+
+def decompressed(entry: ArrayEntry, read: Callable[[int], bytes]) -> NDArray[Any]:
+    """Return an array from its zstd frames; `read` returns the next bytes. Raises ValueError if they are damaged.
 
     A frame that declares a wrong uncompressed size is rejected before it is decompressed.
     """
-    if sum(entry.chunks or ()) != file.bytes:
-        raise ValueError(f"its chunks do not add up to {file.bytes} bytes")
     decompressor = zstandard.ZstdDecompressor()
-    with open_checked(folder, entry.file, file) as stream:
-        array = np.empty(entry.shape, DTYPES[entry.dtype])
-        memory = _memory(array)
-        for number, size in enumerate(entry.chunks or ()):
-            frame = stream.read(size)
-            target = memory[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
+    array = np.empty(entry.shape, DTYPES[entry.dtype])
+    memory = _memory(array)
+    for number, size in enumerate(entry.chunks or ()):
+        frame = read(size)
+        target = memory[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
+        try:
             if zstandard.frame_content_size(frame) != len(target):
                 raise ValueError(f"chunk {number} claims a size other than {len(target)} bytes")
             target[:] = decompressor.decompress(frame, max_output_size=len(target), allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
     return array
 
 

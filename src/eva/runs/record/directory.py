@@ -4,17 +4,13 @@ import hashlib
 import json
 import math
 import os
-import re
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
+from safetensors import numpy as safetensors
 
 from eva.agent.agent import EVAAgent
 from eva.config import NOT_IDENTITY, Config, find_config
@@ -24,6 +20,7 @@ from eva.files import DRAFT, READING, Folder, as_user_errors, read_file
 from eva.runs.checkpoint.state import pack
 from eva.runs.record.columns import ACCURACY, EPISODE_COLUMNS, EVALUATIONS, METRICS, MORE_METRICS, evaluation_records
 from eva.runs.record.episodes import Episode
+from eva.runs.record.memory import write_memory
 from eva.runs.record.status import read_status
 from eva.schema import flatten
 from eva.types import State
@@ -179,9 +176,9 @@ class RunDirectory:
     def save_agent(self, agent: EVAAgent) -> None:
         """Save network and replay memory."""
         policy, _ = pack(agent.learner.network.state_dict())
-        memory, _ = pack(agent.replay.state_dict())
-        self._save_arrays("policy.safetensors", policy)
-        self._save_arrays("memory.safetensors", memory)
+        self._write("policy.safetensors", safetensors.save(policy))
+        with as_user_errors(self.path / "memory.safetensors"):
+            write_memory(self._folder, "memory.safetensors", agent.replay.state_dict())
 
     def finish(self, step: int, largest_abs_q: float | None = None, divergence_message: str | None = None) -> None:
         """Mark the run as finished; `divergence_message` is None unless |Q| exceeded the range that rewards allow."""
@@ -229,19 +226,6 @@ class RunDirectory:
     def _write(self, name: str, content: bytes) -> None:
         with as_user_errors(self.path / name):
             self._folder.write_whole(name, content)
-
-    def _save_arrays(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write arrays to a safetensors file without copying them."""
-        path = self.path / name
-        with as_user_errors(path), self._folder.drafting(name) as draft:
-            try:
-                save_file(arrays, path.with_name(draft))  # replaces the draft if it is a link
-                shutil.copymode(path.with_name("status.json"), path.with_name(draft))  # it was private to the owner
-            except SafetensorError as error:  # its message quotes the OS error
-                code = re.search(r"os error (\d+)", str(error))
-                if code is None:
-                    raise
-                raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
 
 
 def checked_records(state: State) -> State:
