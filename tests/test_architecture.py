@@ -65,6 +65,7 @@ ALLOWED = {
 }
 HEAVY = {
     "ale_py": {"envs/atari.py"},
+    "imageio_ffmpeg": {"runs/video.py"},
     "cv2": {"agent/memory/observations.py", "envs/atari.py"},
     "matplotlib": {"report/plots.py"},
     "ray": {"runs/sweep/ray_executor.py"},

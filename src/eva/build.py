@@ -50,8 +50,11 @@ def resolve(config: Config) -> Config:
     return replace(config, maze=maze, atari=replace(config.atari, game=game_name(config.atari.game)))
 
 
-def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment:
-    """Return the environments that `config` names; after `transitions`, with new random episodes."""
+def build_environment(config: Config, transitions: int = 0, *, draws: bool = False) -> VectorEnvironment:
+    """Return the environments that `config` names; after `transitions`, with new random episodes.
+
+    With `draws`, those that are `Pictured` draw the first of them at every step.
+    """
     generator = generators(config.seed)["environment"]
     if transitions > 0:  # a resumed run must not repeat the episodes of its beginning
         generator = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(len(_STREAMS), transitions)))
@@ -62,10 +65,10 @@ def build_environment(config: Config, transitions: int = 0) -> VectorEnvironment
         return VectorCoinMaze(mazes, generator)
     seeds = generator.integers(2**31, size=num_environments).tolist()
     if config.environment.id == ATARI_ID:
-        return _atari(config.atari, seeds)
+        return _atari(config.atari, seeds, draws=draws)
     if config.environment.id.startswith(MINATAR_PREFIX):
         return _minatar(config, seeds)
-    return GymnasiumVector(partial(make_gymnasium, config.environment.id), seeds)
+    return GymnasiumVector(partial(make_gymnasium, config.environment.id, draws=draws), seeds, draws=draws)
 
 
 def environment_spec(config: Config) -> EnvironmentSpec:
@@ -74,7 +77,7 @@ def environment_spec(config: Config) -> EnvironmentSpec:
         return environment.spec
 
 
-def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:
+def _atari(config: AtariConfig, seeds: Sequence[int], *, draws: bool) -> VectorEnvironment:
     from eva.envs.atari import AtariGame, VectorAtari  # an optional extra
 
     games = [
@@ -89,7 +92,7 @@ def _atari(config: AtariConfig, seeds: Sequence[int]) -> VectorEnvironment:
         )
         for seed in seeds
     ]
-    return VectorAtari(games)
+    return VectorAtari(games, draws=draws)
 
 
 def _minatar(config: Config, seeds: Sequence[int]) -> VectorEnvironment:

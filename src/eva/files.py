@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from eva.errors import UserError
@@ -212,6 +213,14 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     with as_user_errors(path), Folder(path.parent) as folder:
         folder.write_whole(path.name, content)
+
+
+def check_writable(path: Path) -> None:
+    """Create the folder of `path`, and raise UserError if no file can be written there: before any work is done."""
+    with as_user_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent):
+            pass
 
 
 def locked(path: Path) -> IO[Any] | None:

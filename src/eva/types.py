@@ -23,6 +23,8 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 Observations = NDArray[Any]
+Pictures = NDArray[np.uint8]
+"""One picture, (height, width, 3), or n with one channel (grey) or three, (n, height, width, channels)."""
 State = dict[str, Any]
 """The complete state of an object: arrays, tensors, plain JSON types, and dicts of these by name."""
 
@@ -39,6 +41,7 @@ class EnvironmentSpec:
     action_names: tuple[str, ...] = ()  # for display; empty if unknown
     plane_names: tuple[str, ...] = ()  # of the channels, if they are planes of 0 and 1; empty for pixels
     num_stacked: int = 1  # frames along the first axis, oldest first; missing ones are black or copies of the first
+    observation_bounds: tuple[tuple[float, float], ...] = ()  # of each number of a vector; infinite if there are none
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,23 @@ class VectorEnvironment(Protocol):
 
     def close(self) -> None:
         """Release all resources."""
+
+
+@runtime_checkable
+class Pictured(Protocol):
+    """Environments that can draw the first of them, if they were built to."""
+
+    @property
+    def picture(self) -> Pictures | None:
+        """The state that `reset`, or `last_observations` of the newest step, described; None if it cannot be drawn."""
+
+    @property
+    def no_picture(self) -> str:
+        """Why `picture` is None."""
+
+    @property
+    def frames_per_second(self) -> float:
+        """The speed at which pictures of each step look natural."""
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,13 +23,15 @@ from PIL import Image
 from eva.agent.adjuster import EphemeralValueAdjuster
 from eva.agent.network import is_channels_last
 from eva.cli.main import main
+from eva.inspect.axes import NAMES, axes
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import Plane, describe, inspect_run, sample_slots
-from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, channel_colours, legend, sheets, thumbnails
+from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
+from eva.runs.pictures import channel_colours, legend
 from eva.types import EnvironmentSpec
 from tests.helpers.agents import changed
 from tests.helpers.commands import refused
@@ -107,9 +110,11 @@ def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[Playe
     assert max(tiles.shape[1:3]) <= THUMBNAIL_SIZE
     observations = np.stack([each.observation for each in episode.decisions])
     remembered = agent.replay.observations_at(memories.slots)
-    paint = Painter(episode.spec, np.concatenate([observations, remembered]))
+    ranges = page.meta["axes"]["ranges"] if page.meta["axes"] else ()
+    paint = Painter(episode.spec, np.concatenate([observations, remembered]), ranges)
     assert np.array_equal(tiles, thumbnails(paint(remembered)))
-    assert np.array_equal(decoded(page.meta["frames"], page.num_steps), paint(observations))
+    frames = decoded(page.meta["frames"], page.num_steps)
+    assert np.array_equal(frames, np.stack([d.picture for d in episode.decisions]) if ranges else paint(observations))
 
     a = page.arrays
     for trajectory, (begin, end) in enumerate(zip(a["shownOffsets"][:-1], a["shownOffsets"][1:], strict=True)):
@@ -197,12 +202,64 @@ def test_planes_are_coloured_and_named() -> None:
 
 def test_vectors_are_bars_scaled_from_minimum_to_maximum() -> None:
     seen = np.array([[0.0, -5.0], [0.5, 5.0], [1.0, 5.0]], np.float32)
-    pictures = Painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen)
+    spec, ranges = EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), [(0, 1), (-5, 5)]
+    pictures = Painter(spec, seen, ranges)(seen)
     heights = (pictures[..., 0] == 200).sum(axis=1)
     assert heights[:, [0, -1]].tolist() == [[0, 0], [21, 42], [42, 42]]
     assert (np.diff(pictures[1, :, 0, 0].astype(int)) >= 0).all(), "bars start at the bottom"
-    none = Painter(EnvironmentSpec(1, 2, (2,), np.dtype(np.float32)), seen)(seen[:0])
+    none = Painter(spec, seen, ranges)(seen[:0])
     assert none.shape == (0, *pictures.shape[1:]), "an empty batch keeps its shape"
+
+
+def test_vectors_have_the_rendered_picture_and_named_axes(runs: dict[str, Path]) -> None:
+    """The first state, drawn by Gymnasium itself, and the numbers of all states."""
+    config, agent = load_run(runs["vector"])
+    episode = play(config, agent, WEIGHT, 0, 0.05, 5)
+    page = unpack(describe(config, agent, episode, WEIGHT))
+    assert page.meta["isRendered"]
+    assert page.meta["axes"]["names"] == ["cart position", "cart velocity", "pole angle", "pole angular velocity"]
+    assert page.meta["axes"]["bounded"] == [True, False, True, False]
+    assert np.allclose(page.meta["axes"]["ranges"][0], (-4.8, 4.8))
+    observations = np.stack([each.observation for each in episode.decisions])
+    seen = np.concatenate([observations, page.arrays["tileObservations"].reshape(-1, 4)])
+    assert np.allclose(page.meta["axes"]["ranges"][1], (seen[:, 1].min(), seen[:, 1].max()))
+    assert np.array_equal(page.arrays["observations"].reshape(-1, 4), observations)
+    environment = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    environment.reset()
+    environment.unwrapped.state = observations[2]  # type: ignore[attr-defined]
+    drawn = np.asarray(environment.render())
+    shrunk = drawn[:399].reshape(133, 3, 200, 3, 3).mean(axis=(1, 3))
+    assert np.abs(decoded(page.meta["frames"], 5)[2] - shrunk).max() <= 0.5
+
+
+def test_vectors_without_a_picture_are_bars_with_numbers(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Any) -> None:
+        raise gymnasium.error.DependencyNotInstalled("no pygame")
+
+    monkeypatch.setattr("gymnasium.envs.classic_control.CartPoleEnv.render", broken)
+    config, agent = load_run(runs["vector"])
+    page = unpack(describe(config, agent, play(config, agent, WEIGHT, 0, 0.05, 3), WEIGHT))
+    assert not page.meta["isRendered"]
+    assert page.meta["frames"]["height"] == THUMBNAIL_SIZE
+    assert len(page.meta["axes"]["names"]) == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documented_names_fit_their_environments(name: str) -> None:
+    known = [spec for spec in gymnasium.registry if spec.rpartition("-v")[0] == name]
+    environment = gymnasium.make(max(known))
+    assert environment.observation_space.shape == (len(NAMES[name]),)
+    environment.close()
+
+
+def test_axes_of_unknown_environments_are_numbers() -> None:
+    spec = EnvironmentSpec(1, 2, (2,), np.dtype(np.float32), observation_bounds=((0, 1), (-math.inf, 3)))
+    found = axes(spec, "mine:Walk-v0", np.array([[0.5, 2.0], [0.6, 2.0]]))
+    assert found.names == ("0", "1")
+    assert found.ranges == ((0.0, 1.0), (1.5, 2.5))
+    assert found.bounded == (True, False)
 
 
 def test_float_images_are_scaled_to_bytes() -> None:
@@ -293,6 +350,7 @@ def test_damaged_or_missing_runs_are_rejected(
     shutil.copytree(runs["maze"], run)
     (run / "memory.safetensors").write_bytes((run / "memory.safetensors").read_bytes()[:-10])
     assert "cannot read" in refused(["inspect", str(run)], capsys)
+    (run / "manifest.json").unlink()
     (run / "memory.safetensors").write_bytes((run / "policy.safetensors").read_bytes())
     assert "does not fit its config.json" in refused(["inspect", str(run)], capsys)
 

@@ -87,8 +87,8 @@ class Watched:
         watch(agent.replay, "gather", lambda *_: setattr(self, "gathered", self.gathered + 1))
         return config, agent
 
-    def _environment_and_exploration(self, *args: Any) -> tuple[VectorEnvironment, EpsilonGreedy]:
-        environment, exploration = environment_and_exploration(*args)
+    def _environment_and_exploration(self, *args: Any, **options: Any) -> tuple[VectorEnvironment, EpsilonGreedy]:
+        environment, exploration = environment_and_exploration(*args, **options)
         self.explorations.append(exploration)
         return environment, exploration
 

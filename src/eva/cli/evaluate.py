@@ -40,6 +40,8 @@ class Evaluate:
     """Seed of start states and exploration."""
     epsilon: float = EVALUATION_EPSILON
     """Probability of a random action."""
+    video: Path | None = None
+    """Also record the first episode with the last of the weights: a file that ends in .mp4 or .gif."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print JSON, with the return of every episode."""
 
@@ -50,7 +52,9 @@ def main(arguments: list[str]) -> None:
 
     from eva.runs.evaluate import evaluate  # imports torch: not for --help
 
-    played = evaluate(asked.run, asked.weights, asked.episodes, seed=asked.seed, epsilon=asked.epsilon)
+    played = evaluate(
+        asked.run, asked.weights, asked.episodes, seed=asked.seed, epsilon=asked.epsilon, video=asked.video
+    )
     rows = summary(played)
     if asked.json:
         results = [{**row, "returns": x.episode_returns.tolist()} for row, x in zip(rows, played, strict=True)]
@@ -58,6 +62,8 @@ def main(arguments: list[str]) -> None:
         print(json.dumps({**options, "results": results}, indent=2))
     else:
         print(table(rows))
+        if asked.video is not None:
+            print(f"{asked.video}: the first episode with weight {asked.weights[-1]:g}")
 
 
 def summary(played: "Sequence[Evaluation]") -> list[dict[str, Any]]:

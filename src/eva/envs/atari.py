@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eva.errors import UserError
-from eva.types import EnvironmentSpec, Ints, Observations, State, StepOutcome
+from eva.types import EnvironmentSpec, Ints, Observations, Pictures, State, StepOutcome
 
 try:
     import cv2
@@ -101,6 +101,11 @@ class AtariGame:
         self._draw()
         return reward, is_over, not is_over and self._ale.getEpisodeFrameNumber() >= self.max_episode_frames
 
+    def screen(self) -> Pictures:
+        """Return the newest screen in colour, (210, 160, 3)."""
+        screen: Pictures = self._ale.getScreenRGB()
+        return screen
+
     def get_state(self) -> State:
         """Return how the episode began and the actions since.
 
@@ -137,9 +142,13 @@ class AtariGame:
 class VectorAtari:
     """E games that are stepped one after the other in this process and reset when an episode ends."""
 
-    def __init__(self, games: Sequence[AtariGame]) -> None:
-        """Use games that differ only in their seeds."""
+    def __init__(self, games: Sequence[AtariGame], *, draws: bool = False) -> None:
+        """Use games that differ only in their seeds; `draws` keeps the screen of the first one (see `Pictured`)."""
         self._games = games
+        self._draws = draws
+        self.picture: Pictures | None = None
+        self.no_picture = "it was not built to draw"
+        self.frames_per_second = 60 / games[0].frame_skip
         stack, names = games[0].stack, games[0].action_names
         self.spec = EnvironmentSpec(
             len(games), len(names), stack.shape, stack.dtype, action_names=names, num_stacked=len(stack)
@@ -149,6 +158,7 @@ class VectorAtari:
         """Start an episode in every game and return the first observations."""
         for game in self._games:
             game.begin()
+        self._draw()
         return self._stacks()
 
     def step(self, actions: Ints) -> StepOutcome:
@@ -156,6 +166,7 @@ class VectorAtari:
         outcomes = [game.step(int(action)) for game, action in zip(self._games, actions, strict=True)]
         rewards, terminated, truncated = map(np.array, zip(*outcomes, strict=True))
         last_observations = self._stacks()
+        self._draw()  # before the next episode begins
         ended = np.flatnonzero(terminated | truncated).tolist()
         observations = last_observations.copy() if ended else last_observations
         for e in ended:
@@ -179,6 +190,10 @@ class VectorAtari:
 
     def close(self) -> None:
         """Do nothing: emulators hold only memory."""
+
+    def _draw(self) -> None:
+        if self._draws:
+            self.picture = self._games[0].screen()
 
     def _stacks(self) -> NDArray[Any]:
         return np.stack([game.stack for game in self._games])

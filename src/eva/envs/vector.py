@@ -1,7 +1,9 @@
 """Gymnasium environments, stepped together in a fixed order."""
 
+import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,15 +15,28 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 
 from eva.errors import UserError, nearest_name
-from eva.types import EnvironmentSpec, Ints, Observations, Resumable, State, StepOutcome
+from eva.types import EnvironmentSpec, Ints, Observations, Pictures, Resumable, State, StepOutcome
+
+_FRAMES_PER_SECOND = 30.0  # where the environment does not say
 
 
 class GymnasiumVector:
-    """E Gymnasium environments, one for each seed, stepped one after the other in this process."""
+    """E Gymnasium environments, one for each seed, stepped one after the other in this process.
 
-    def __init__(self, make: Callable[[], gymnasium.Env[Any, Any]], seeds: Sequence[int]) -> None:
+    With `draws`, the first one is drawn after each step, if its render mode is "rgb_array" (see `Pictured`).
+    """
+
+    def __init__(
+        self, make: Callable[[], gymnasium.Env[Any, Any]], seeds: Sequence[int], *, draws: bool = False
+    ) -> None:
+        if draws and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would look for a screen and print an error
         self._environments = [make() for _ in seeds]
         self._seeds = seeds
+        self._draws = draws and self._environments[0].render_mode == "rgb_array"
+        self.picture: Pictures | None = None
+        self.no_picture = "it has no render mode rgb_array"
+        self.frames_per_second = float(self._environments[0].metadata.get("render_fps") or _FRAMES_PER_SECOND)
         self.spec = _spec_of(self._environments[0], len(seeds))
         self._first_action = int(self._environments[0].action_space.start)  # type: ignore[attr-defined]
 
@@ -30,6 +45,7 @@ class GymnasiumVector:
         seeded = zip(self._environments, self._seeds, strict=True)
         with _environment_errors():
             first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
+        self._draw()
         return np.stack(first).astype(self.spec.observation_dtype, copy=False)
 
     def step(self, actions: Ints) -> StepOutcome:
@@ -44,6 +60,7 @@ class GymnasiumVector:
                 observation, reward, terminated[e], truncated[e], _ = environment.step(action)
                 last[e], rewards[e] = self._checked(observation), np.asarray(reward).item()
             truncated &= ~terminated
+            self._draw()  # before the next episode begins
             observations = last.copy()
             for ended in (terminated | truncated).nonzero()[0]:
                 observations[ended] = self._checked(self._environments[ended].reset()[0])
@@ -83,6 +100,18 @@ class GymnasiumVector:
             for limit, elapsed_steps in zip(_time_limits(environment), mine["elapsed_steps"], strict=True):
                 limit._elapsed_steps = elapsed_steps
 
+    def _draw(self) -> None:
+        """Draw the first environment; an error only ends the drawing. Its generator is left as it is."""
+        if not self._draws:
+            return
+        environment = self._environments[0]
+        generator = environment.unwrapped.np_random
+        state = generator.bit_generator.state if isinstance(generator, np.random.Generator) else None
+        self.picture, self.no_picture = _rendered(environment)
+        self._draws = self.picture is not None
+        if state is not None:
+            generator.bit_generator.state = state
+
     def _checked(self, observation: Any) -> Any:
         shape = self.spec.observation_shape
         if np.shape(observation) != shape:
@@ -114,11 +143,36 @@ def _environment_errors() -> Iterator[None]:
         raise UserError(f"the environment failed ({_reason(error)}, {place}): fix it.") from error
 
 
-def make_gymnasium(environment_id: str) -> gymnasium.Env[Any, Any]:
-    """Make a registered environment, or raise a `UserError` that explains what is wrong with its id."""
+def _rendered(environment: gymnasium.Env[Any, Any]) -> tuple[Pictures | None, str]:
+    """Return a picture and an empty reason, or None and the reason why there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Gymnasium's advice to authors of environments
+            picture: Any = np.asarray(environment.render())
+    except gymnasium.error.DependencyNotInstalled as error:
+        return None, f"render() needs a package that is not installed: {error}"
+    except (Exception, SystemExit) as error:
+        return None, f"render() failed, {_reason(error)}"
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or picture.size == 0:
+        return None, f"render() returned {picture.dtype} of shape {picture.shape}, not bytes (height, width, 3)"
+    return picture, ""
+
+
+def make_gymnasium(environment_id: str, *, draws: bool = False) -> gymnasium.Env[Any, Any]:
+    """Make a registered environment, or raise a `UserError` that explains what is wrong with its id.
+
+    With `draws`, its render mode is "rgb_array" if it has that mode.
+    """
     try:
         with _working_directory_last():
-            return gymnasium.make(environment_id)
+            made = gymnasium.make(environment_id)
+            if not draws or "rgb_array" not in (made.metadata.get("render_modes") or ()):
+                return made
+            with suppress(TypeError):  # it takes no render mode
+                drawing = gymnasium.make(environment_id, render_mode="rgb_array")
+                made.close()
+                return drawing
+            return made
     except gymnasium.error.DependencyNotInstalled as error:
         raise UserError(f"{environment_id} needs a package that is not installed: {error}") from None
     except (gymnasium.error.Error, ImportError) as error:
@@ -160,4 +214,11 @@ def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> Env
             "in gymnasium.wrappers.FlattenObservation."
         )
     assert observations.dtype is not None
-    return EnvironmentSpec(num_environments, int(actions.n), observations.shape, np.dtype(observations.dtype))
+    bounds = zip(observations.low.tolist(), observations.high.tolist(), strict=True)
+    return EnvironmentSpec(
+        num_environments,
+        int(actions.n),
+        observations.shape,
+        np.dtype(observations.dtype),
+        observation_bounds=tuple(bounds) if len(observations.shape) == 1 else (),
+    )

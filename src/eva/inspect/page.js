@@ -15,12 +15,39 @@ function showFrame() {
   const { step } = current;
   const canvas = $("frame");
   draw(canvas.getContext("2d"), "frames", step, 0, 0, canvas.width, canvas.height, () => current.step === step);
-  canvas.setAttribute("aria-label", `What the agent sees at step ${step + 1} of ${numSteps}`);
+  canvas.setAttribute("aria-label", `${data.isRendered ? "The state" : "What the agent sees"} at step ${step + 1} of ${numSteps}`);
+  if (data.axes) showAxes(row(data.observations, step, data.axes.names.length));
   const total = Number(returns[step].toFixed(2));
   $("where").replaceChildren(element("b", {}, `${step + 1}`), ` / ${numSteps}`, element("span", { class: "long" }, ` · return ${total}`));
   $("scrubber").value = step;
   const changed = current.changed.has(step) ? ", the memory changes the decision" : "";
   $("scrubber").setAttribute("aria-valuetext", `step ${step + 1} of ${numSteps}, return ${total}${changed}`);
+}
+
+// The numbers of a vector: a bar from 0, or from the low end of the range if 0 is outside.
+function showAxes(numbers) {
+  const { names, ranges, bounded } = data.axes;
+  const rows = [...numbers].map((value, axis) => {
+    const [low, high] = ranges[axis];
+    const percent = (at) => 100 * (Math.max(low, Math.min(high, at)) - low) / (high - low);
+    const [from, to] = [percent(Math.max(low, Math.min(high, 0))), percent(value)];
+    const bar = element("i");
+    Object.assign(bar.style, { left: `${Math.min(from, to)}%`, width: `max(2px, ${Math.abs(to - from)}%)` });
+    const name = names[axis] + (bounded[axis] ? "" : " *");
+    return element("tr", {}, element("th", { scope: "row" }, name), element("td", { class: "n", "data-value": value }, formatted(value)),
+      element("td", { class: "n low" }, brief(low)), element("td", {}, element("div", { class: "bar", "aria-hidden": "true" }, bar)),
+      element("td", { class: "high" }, brief(high)));
+  });
+  $("axes").tBodies[0].replaceChildren(...rows);
+}
+
+const MOST_NUMBERS = 12;
+
+// The numbers of a remembered state in words, or an empty text if observations are images.
+function numbersOf(tile) {
+  if (!data.axes) return "";
+  const { names } = data.axes;
+  return [...row(data.tileObservations, tile, names.length)].map((value, axis) => `${names[axis]} ${formatted(value)}`).join(", ");
 }
 
 function showDecision({ theta, np, eva }) {
@@ -82,7 +109,8 @@ function showValues({ theta, np, eva }) {
 }
 
 function shot(tile, caption, label, kind = "") {
-  return element("figure", { class: kind }, thumbnail(tile, label), element("figcaption", {}, ...caption));
+  const numbers = numbersOf(tile);
+  return element("figure", { class: kind, ...(numbers && { title: numbers }) }, thumbnail(tile, label), element("figcaption", {}, ...caption));
 }
 
 function stepTable(begin, end) {
@@ -127,14 +155,17 @@ function memory(entry, distance, rank) {
   const age = data.trajectoryAges[begin + at].toLocaleString("en");
   const title = element("h3", {}, `${rank}. Prefers ${preferred}, at distance ${formatted(distance)} `,
     element("span", {}, `· lived ${age} transitions ago · step ${at + 1} of ${length} of its trajectory`));
-  const item = element("li", { class: "memory", "data-entry": entry, "data-distance": distance }, title, shots, backed, details);
+  const numbers = data.axes && data.axes.names.length <= MOST_NUMBERS
+    ? [element("p", { class: "hint numbers" }, `Remembered: ${numbersOf(data.entryTiles[entry])}.`)] : [];
+  const item = element("li", { class: "memory", "data-entry": entry, "data-distance": distance }, title, shots, ...numbers, backed, details);
   return { item, paint: () => drawBackedUp(backed, trajectory, at) };
 }
 
 function memoriesNote(found) {
   if (found >= current.k) {
     return "The nearest planned states and what each speaks for. Outlined: the state, among what was lived around it, with " +
-      "action, reward (r) and backed-up value (v). The line is that value along the trajectory, ticks are rewards.";
+      "action, reward (r) and backed-up value (v). The line is that value along the trajectory, ticks are rewards." +
+      (data.axes ? ` The bars of a picture are, from left to right: ${data.axes.names.join(", ")}.` : "");
   }
   if (found > 0) return `The value buffer holds only ${found} entries here: with k = ${current.k} the network decides alone.`;
   if (data.weight === 0) return "With weight 0 nothing is planned or recalled. Run eva inspect with --weight 0.4 to see memories.";
@@ -251,6 +282,7 @@ function listen() {
 function begin() {
   const { width, height } = data.frames;
   Object.assign($("frame"), { width, height });
+  if (data.isRendered) $("frame").style.imageRendering = "auto";
   $("frame").style.width = `min(100%, calc(min(56vh, 29rem) * ${width / height}))`;
   $("scrubber").max = numSteps - 1;
   const counts = Array.from({ length: numSteps }, (_, step) => data.neighbourOffsets[step + 1] - data.neighbourOffsets[step]);

@@ -1,10 +1,9 @@
 """Write `inspect.html`, a self-contained page about an episode that a finished run plays."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,14 @@ from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import ReplayBuffer
 from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS, Config
 from eva.errors import UserError
-from eva.files import as_user_errors, write_whole
+from eva.files import as_user_errors, check_writable, write_whole
+from eva.inspect.axes import axes
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import Memories, floats, integers
-from eva.inspect.pictures import Painter, legend, sheets, thumbnails
+from eva.inspect.pictures import Painter, sheets, thumbnails
 from eva.report.style import STYLE
 from eva.runs.loading import load_run
+from eva.runs.pictures import legend
 from eva.runs.record.columns import INSPECTOR_PAGE
 from eva.schema import flatten
 from eva.types import Floats, Ints
@@ -67,10 +68,9 @@ def inspect_run(
 
 def _check_writable(out: Path) -> None:
     """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
+    check_writable(out)
     with as_user_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=out.parent):
-            taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))
+        taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))
     if taken:
         raise UserError(f"{out} exists and is not an HTML page: choose another name.")
 
@@ -84,7 +84,11 @@ def describe(config: Config, agent: EVAAgent, episode: PlayedEpisode, weight: fl
     memories = Memories(explanations)
     observations = np.stack([each.observation for each in decisions])
     remembered = replay.observations_at(memories.slots)
-    paint = Painter(episode.spec, np.concatenate([observations, remembered]))
+    sample = np.concatenate([observations, remembered])
+    shown = axes(episode.spec, config.environment.id, sample) if observations.ndim == 2 else None
+    paint = Painter(episode.spec, sample, shown.ranges if shown else ())
+    pictures = [each.picture for each in decisions if each.picture is not None]
+    is_rendered = len(pictures) == len(decisions)
     names = episode.spec.action_names or tuple(f"action {a}" for a in range(episode.spec.num_actions))
     return {
         "weight": weight,
@@ -96,7 +100,11 @@ def describe(config: Config, agent: EVAAgent, episode: PlayedEpisode, weight: fl
         "qNp": floats([unknown if each.q_np is None else each.q_np for each in explanations]),
         "qEva": floats([each.q_eva for each in explanations]),
         **memories.tables(),
-        "frames": sheets(paint(observations)),
+        "isRendered": is_rendered,
+        "axes": shown and asdict(shown),
+        "observations": floats(observations if shown else []),
+        "tileObservations": floats(remembered if shown else []),
+        "frames": sheets(np.stack(pictures) if is_rendered else paint(observations)),
         "tiles": sheets(thumbnails(paint(remembered))),
         **_map(agent, np.stack([each.embedding for each in decisions]), memories),
     }
@@ -170,6 +178,8 @@ def _page(config: Config, episode: PlayedEpisode, weight: float, seed: int, data
             weight=weight,
             seed=seed,
             legend=legend(episode.spec),
+            is_vector=len(episode.spec.observation_shape) == 1,
+            is_rendered=data["isRendered"],
             style=Markup(STYLE + style),
             configuration=dict(flatten(config)),
             data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),

@@ -9,7 +9,7 @@ function unpack(text, kind) {
   return new kind(bytes.buffer);
 }
 const FLOATS = ["rewards", "qTheta", "qNp", "qEva", "neighbourDistances", "entryValues", "trajectoryRewards",
-  "trajectoryValues", "mapPoints", "mapValues", "mapPath", "mapEntries"];
+  "trajectoryValues", "observations", "tileObservations", "mapPoints", "mapValues", "mapPath", "mapEntries"];
 const INTEGERS = ["actions", "neighbourOffsets", "neighbourEntries", "entryTrajectories", "entrySteps", "entryTiles",
   "trajectoryOffsets", "trajectoryActions", "trajectoryAges", "shownOffsets", "shownSteps", "shownTiles"];
 for (const name of FLOATS) data[name] = unpack(data[name], Float32Array);

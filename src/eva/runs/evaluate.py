@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from eva.runs.accuracy import accuracies
 from eva.runs.loading import load_run
 from eva.runs.record.columns import ACCURACY, EVALUATIONS
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
+from eva.runs.video import Video
 from eva.types import VectorEnvironment
 
 MAX_TOGETHER = 50
@@ -27,19 +28,32 @@ MAX_TOGETHER = 50
 
 
 def evaluate(
-    run: Path | str, weights: Sequence[float], num_episodes: int, *, seed: int = 0, epsilon: float = EVALUATION_EPSILON
+    run: Path | str,
+    weights: Sequence[float],
+    num_episodes: int,
+    *,
+    seed: int = 0,
+    epsilon: float = EVALUATION_EPSILON,
+    video: Path | str | None = None,
 ) -> list[Evaluation]:
     """Play `num_episodes` single episodes of a finished run with each weight of Q_NP; 0 is the network alone.
 
     Network and memory are frozen, the value buffer is empty at each episode's start, and planning is as in training.
     `seed` determines start states and exploration, the same for every weight and independent of training seeds.
-    `epsilon` is the probability of a random action.
+    `epsilon` is the probability of a random action. `video` is a file that ends in .mp4 or .gif: it shows the first
+    episode with the last of the weights, and changes no return.
     """
     if num_episodes < 1 or not weights or not all(0 <= share <= 1 for share in (*weights, epsilon)) or seed < 0:
         raise UserError("evaluate at least 1 episode and 1 weight, weights and epsilon from 0 to 1, a seed from 0 on.")
+    film = None if video is None else Video(Path(video))
     config, agent = load_run(run)
     torch.set_num_threads(config.run.threads)
-    return [_evaluate(config, agent, weight, num_episodes, seed, epsilon) for weight in weights]
+    with film or nullcontext():
+        films = [None] * (len(weights) - 1) + [film]
+        return [
+            _evaluate(config, agent, weight, num_episodes, seed, epsilon, each)
+            for weight, each in zip(weights, films, strict=True)
+        ]
 
 
 def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -59,25 +73,35 @@ def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str,
 
 
 def environment_and_exploration(
-    config: Config, sequence: np.random.SeedSequence, epsilon: float
+    config: Config, sequence: np.random.SeedSequence, epsilon: float, *, draws: bool = False
 ) -> tuple[VectorEnvironment, EpsilonGreedy]:
-    """Return the environment of a single episode and its exploration, both seeded by `sequence`."""
+    """Return the environment of a single episode and its exploration, both seeded by `sequence`.
+
+    With `draws`, the environment has a `picture` of each state if it can draw.
+    """
     environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
     one = replace(config.environment, num_environments=1)
-    environment = build_environment(replace(config, seed=environment_seed, environment=one))
+    environment = build_environment(replace(config, seed=environment_seed, environment=one), draws=draws)
     generator = generators(exploration_seed)["exploration"]
     return environment, EpsilonGreedy(environment.spec.num_actions, LinearSchedule(epsilon, epsilon), generator)
 
 
 def _evaluate(
-    config: Config, agent: EVAAgent, weight: float, num_episodes: int, seed: int, epsilon: float
+    config: Config,
+    agent: EVAAgent,
+    weight: float,
+    num_episodes: int,
+    seed: int,
+    epsilon: float,
+    film: Video | None = None,
 ) -> Evaluation:
     sequences = [np.random.SeedSequence([seed, i]) for i in range(num_episodes)]
     episodes: list[Episode] = []
     num_changed: float | None = None  # None without EVA
     num_together = MAX_TOGETHER if config.environment.id.startswith((MAZE_ID, ATARI_ID, MINATAR_PREFIX)) else 1
     for first in range(0, num_episodes, num_together):
-        together, changed_share = _play(config, agent, weight, sequences[first : first + num_together], epsilon)
+        group = sequences[first : first + num_together]
+        together, changed_share = _play(config, agent, weight, group, epsilon, film if first == 0 else None)
         episodes += together
         if changed_share is not None:
             num_changed = (num_changed or 0.0) + changed_share * sum(each.episode_length for each in together)
@@ -92,11 +116,22 @@ def _evaluate(
 
 
 def _play(
-    config: Config, agent: EVAAgent, weight: float, sequences: Sequence[np.random.SeedSequence], epsilon: float
+    config: Config,
+    agent: EVAAgent,
+    weight: float,
+    sequences: Sequence[np.random.SeedSequence],
+    epsilon: float,
+    film: Video | None,
 ) -> tuple[list[Episode], float | None]:
-    """Play one episode for each sequence, side by side; returns them, and the share of decisions that EVA changed."""
+    """Play one episode for each sequence, side by side; returns them, and the share of decisions that EVA changed.
+
+    `film` records the first episode.
+    """
     player = build_player(config, agent, weight, len(sequences))
-    pairs = [environment_and_exploration(config, sequence, epsilon) for sequence in sequences]
+    pairs = [
+        environment_and_exploration(config, sequence, epsilon, draws=film is not None and i == 0)
+        for i, sequence in enumerate(sequences)
+    ]
     trackers = [EpisodeTracker(1) for _ in sequences]
     finished: dict[int, Episode] = {}
     with ExitStack() as stack:
@@ -104,6 +139,8 @@ def _play(
             stack.enter_context(closing(environment))
         running = list(range(len(pairs)))
         observations = np.concatenate([environment.reset() for environment, _ in pairs])
+        if film is not None:
+            film.add(pairs[0][0], observations[0])
         while running:
             greedy = player.act(observations)
             player.plan()
@@ -111,6 +148,8 @@ def _play(
             for row, i in enumerate(running):
                 environment, explore = pairs[i]
                 outcome = environment.step(explore(greedy[row : row + 1], 0))
+                if film is not None and i == 0:
+                    film.add(environment, outcome.last_observations[0])
                 ended = trackers[i].add(0, outcome)
                 if ended:
                     finished[i] = ended[0]
