@@ -19,12 +19,15 @@ from eva.cli.main import main
 from eva.digests import write_manifest
 from eva.errors import UserError
 from eva.files import Folder, write_packed, write_whole
-from eva.report.curves import Group, curve, final_return, group_tasks
+from eva.ids import ATARI_ID
+from eva.report.curves import Group, curve, final_return, group_tasks, series_numbers
 from eva.report.format import interval, number, signed
 from eva.report.pages import comparisons, notes, write_report
 from eva.report.plots import svg
 from eva.report.reading import RunRecord, read_runs
 from eva.report.statistics import Estimate
+from eva.report.style import NUM_COLOURS
+from tests.helpers.browser import chromium
 
 HEADER = "step,environment,episode_return,episode_length\n"
 Episodes = list[tuple[int, float]]
@@ -312,6 +315,85 @@ def test_page_is_self_contained(tmp_path: Path) -> None:
     assert '<th scope="col"' in html
     assert result.png.read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["report.html", "report.png"]
+
+
+def test_colour_of_an_arm_does_not_depend_on_the_others() -> None:
+    few = ["EVA, weight 0.4"]
+    many = [
+        "DQN",
+        "EVA, weight 0.2",
+        "EVA, weight 0.4",
+        "EVA, weight 0.4, eva.trace=kbrl",
+        *map("EVA, weight {}".format, range(40)),
+    ]
+    colours = [
+        {label: n % NUM_COLOURS for label, n in series_numbers(names).items()} for names in (few, many, many[::-1])
+    ]
+    for some in colours:
+        assert some.items() <= colours[1].items()
+    assert colours[1]["DQN"] == 0
+    assert [label for label, colour in colours[1].items() if colour == 0] == ["DQN"]
+    numbers = series_numbers(many)
+    assert len(set(numbers.values())) == len(numbers), "arms of one colour have different dashes"
+    assert series_numbers(["brute force", "DQN", "projected"]) == {"brute force": 0, "DQN": 6, "projected": 1}
+
+
+def test_settings_of_other_environments_are_not_listed(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", [(90, 1.0)])
+    config = json.loads((path / "config.json").read_text())
+    more = {"atari": {"game": "pong"}, "minatar": {"difficulty_ramping": True}}
+    for environment, shown in (("eva/CoinMaze-v0", "maze."), ("ALE/Atari-v5", "atari."), ("CartPole-v1", "")):
+        environment = ATARI_ID if shown == "atari." else environment
+        (path / "config.json").write_text(json.dumps({**config, **more, "environment": {"id": environment}}))
+        html = write_report([path]).html.read_text(encoding="utf-8")
+        assert set(re.findall(r"<dt>(maze\.|atari\.|minatar\.)", html)) == {shown} - {""}
+
+
+def test_table_has_the_distance_below_the_optimum_in_units_of_the_return(tmp_path: Path) -> None:
+    ends(tmp_path, 0.0, [-2.0, -3.0])
+    (task,) = group_tasks(found([tmp_path]))
+    html = write_report([tmp_path]).html.read_text(encoding="utf-8")
+    assert f">{number(task.optimum + 2.5)}</td>" in re.sub(r"\s+<", "<", re.sub(r">\s+", ">", html))
+    assert re.search(r"-?\d+%</td>", html) is None, "-2.5 is no share of the optimum"
+
+
+def test_title_names_few_tasks(tmp_path: Path) -> None:
+    for game in range(5):
+        write_run(tmp_path / str(game), [(90, 1.0)], name=f"game-{game}", num_coins=game + 1)
+    html = write_report([tmp_path]).html.read_text(encoding="utf-8")
+    assert "<h1>5 tasks: game-0, game-1 and 3 more</h1>" in html
+    html = write_report([tmp_path / "0", tmp_path / "1"], tmp_path / "two").html.read_text(encoding="utf-8")
+    assert "<h1>game-0, game-1</h1>" in html
+
+
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
+def test_numbers_and_commands_stay_on_one_line(tmp_path: Path, width: int) -> None:
+    ends(tmp_path, 0.0, [0.5, 0.6])
+    ends(tmp_path, 0.4, [-1234567.5, 0.8], trace="kbrl")
+    path = write_run(tmp_path / "long", [(90, 1.0)], seed=9)
+    provenance = json.loads((path / "provenance.json").read_text())
+    argv = ["eva", "train", "maze-1-coin", "--learner.learning-rate", "0.000123", "--out", "a-folder/" * 9]
+    (path / "provenance.json").write_text(json.dumps({**provenance, "argv": argv}))
+    config = json.loads((path / "config.json").read_text())
+    config["learner"] = {"the_longest_name_of_a_setting_in_the_configuration": 0.000123}
+    (path / "config.json").write_text(json.dumps(config))
+    page = write_report([tmp_path]).html
+    with chromium() as browser:
+        tab = browser.new_page(viewport={"width": width, "height": 900})
+        tab.goto(page.as_uri())
+        shown = tab.locator("td.n, .keep, code").evaluate_all(
+            """cells => cells.map(cell => {
+              const range = document.createRange();
+              range.selectNodeContents(cell);
+              const tops = new Set([...range.getClientRects()].map(rect => Math.round(rect.top / 4)));
+              return [cell.textContent.trim(), tops.size];
+            })"""
+        )
+        overflow = tab.evaluate("document.documentElement.scrollWidth")
+    assert len(shown) > 20
+    assert [text for text, num_lines in shown if num_lines > 1] == []
+    assert any(text.startswith("eva train maze-1-coin --learner") for text, _ in shown)
+    assert overflow <= width, "wide tables scroll, the page does not"
 
 
 def test_page_escapes_what_files_say(tmp_path: Path) -> None:

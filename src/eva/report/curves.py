@@ -2,6 +2,7 @@
 
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,13 @@ from eva.games import MINATAR_SCORES, minatar_game
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.report.reading import RunRecord
 from eva.report.statistics import MARGIN_SHARE, FloatArray, mean_interval
+from eva.report.style import NUM_COLOURS
 
 GRID_POINTS = 200
 WINDOW_SHARE = 0.05  # of a run's planned transitions: trailing window of a learning curve
 FINAL_SHARE = 0.2  # of a run's transitions: its final return averages the episodes that finish in them
+_SECTIONS = {MAZE_ID: "maze.", ATARI_ID: "atari.", MINATAR_PREFIX: "minatar."}
+_COLOURS = {"DQN": 0, **{f"EVA, weight {w}": i for i, w in enumerate(("0.4", "0.2", "0.6", "0.8", "1"), start=1)}}
 CI_SEEDS = 5  # from this many seeds on, the band is a 95% CI
 
 
@@ -143,10 +147,37 @@ def group_tasks(runs: Iterable[RunRecord]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.name)
 
 
-def series_numbers(tasks: Iterable[Task]) -> dict[str, int]:
-    """Assign a number to each label, so that a group has the same colour in every panel and table."""
-    labels = dict.fromkeys(group.label for task in tasks for group in task.groups)
-    return {label: number for number, label in enumerate(labels)}
+def arms(tasks: Iterable[Task]) -> dict[str, int]:
+    """Return the labels of all groups with their series numbers."""
+    return series_numbers(group.label for task in tasks for group in task.groups)
+
+
+def series_numbers(labels: Iterable[str]) -> dict[str, int]:
+    """Assign a number to each label: its colour is the remainder by NUM_COLOURS, its dashes are the quotient.
+
+    The colour of an arm, "DQN" or "EVA, ...", depends on its label alone: it is the same in every panel, table and
+    page. Arms of the same colour differ in their dashes. Other labels take the free numbers in order.
+    """
+    numbers: dict[str, int] = {}
+    for label in dict.fromkeys(labels):
+        is_arm = label.startswith(("DQN", "EVA"))
+        number, stride = (_colour(label), NUM_COLOURS) if is_arm else (0, 1)
+        while number in numbers.values():
+            number += stride
+        numbers[label] = number
+    return numbers
+
+
+def _colour(label: str) -> int:
+    """Return the colour of an arm: fixed for the most frequent ones, else by its label, but never that of DQN."""
+    return _COLOURS[label] if label in _COLOURS else 1 + zlib.crc32(label.encode()) % (NUM_COLOURS - 1)
+
+
+def applicable(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a configuration without the settings of other environments."""
+    own = _section(fields.get("environment.id", ""))
+    others = tuple(part for part in _SECTIONS.values() if part != own)
+    return {name: value for name, value in fields.items() if not name.startswith(others)}
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -192,10 +223,13 @@ def _group_fields(run: RunRecord) -> dict[str, str]:
 
 
 def _task_fields(run: RunRecord) -> dict[str, str]:
-    environment_id = run.config["environment"]["id"]
-    parts = {MAZE_ID: "maze.", ATARI_ID: "atari.", MINATAR_PREFIX: "minatar."}
-    part = next((part for name, part in parts.items() if environment_id.startswith(name)), "environment.id")
+    part = _section(run.config["environment"]["id"]) or "environment.id"
     return {name: value for name, value in flatten(run.config).items() if name.startswith(("environment.id", part))}
+
+
+def _section(environment_id: str) -> str | None:
+    """Return the prefix of an environment's own settings, if it has any."""
+    return next((part for name, part in _SECTIONS.items() if environment_id.startswith(name)), None)
 
 
 def _assignments(fields: Mapping[str, str], names: Iterable[str]) -> list[str]:

@@ -13,13 +13,14 @@ import numpy as np
 
 from eva.files import as_user_errors, write_whole
 from eva.report import curves, plots
-from eva.report.curves import Group, Task, differing, flatten, group_tasks, series_numbers
+from eva.report.curves import Group, Task, applicable, differing, flatten, group_tasks
 from eva.report.format import interval, number, signed
 from eva.report.reading import RunRecord, read_runs
 from eva.report.statistics import difference, verdict
-from eva.report.style import NUM_COLOURS, STYLE
+from eva.report.style import CSS_DASHES, NUM_COLOURS, STYLE
 from eva.runs.record.columns import INSPECTOR_PAGE
 
+_MOST_NAMES = 3  # in the title
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("eva.report", "."),
     extensions=["jinja2.ext.do"],
@@ -28,7 +29,7 @@ _TEMPLATES = jinja2.Environment(
     autoescape=True,
     undefined=jinja2.StrictUndefined,
 )
-_TEMPLATES.globals.update(curves=curves, number=number, style=STYLE, num_colours=NUM_COLOURS)
+_TEMPLATES.globals.update(curves=curves, number=number, style=STYLE, num_colours=NUM_COLOURS, dashes=CSS_DASHES)
 _TEMPLATES.filters.update(mean=np.mean, median=np.median)
 
 
@@ -84,16 +85,20 @@ def page(tasks: Sequence[Task], names: Mapping[Path, str], folder: Path, left_ou
         return quote(os.path.relpath(target, folder.resolve())) if target.exists() else None
 
     runs = [run for task in tasks for run in task.runs]
-    arms = {f"{task.name}: " * (len(tasks) > 1) + group.label: group.fields for task in tasks for group in task.groups}
+    arms = {
+        f"{task.name}: " * (len(tasks) > 1) + group.label: applicable(group.fields)
+        for task in tasks
+        for group in task.groups
+    }
     origins = {
         names[run.path]: flatten({k: v for k, v in run.provenance.items() if k not in ("argv", "started")})
         for run in runs
     }
     return _TEMPLATES.get_template("report.html.j2").render(
-        title=", ".join(task.name for task in tasks),
+        title=_title([task.name for task in tasks]),
         tasks=tasks,
         names=names,
-        series=series_numbers(tasks),
+        series=curves.arms(tasks),
         comparisons=comparisons(tasks),
         wide=plots.svg(tasks, narrow=False),
         narrow=plots.svg(tasks, narrow=True),
@@ -139,6 +144,13 @@ def _group_notes(name: str, group: Group) -> list[str]:
     if len(group.finals) < len(group.counted):
         found.append(f"{name}: a run without an episode in its last {curves.FINAL_SHARE:.0%} is not in the mean.")
     return found
+
+
+def _title(names: Sequence[str]) -> str:
+    """Return all names, or, if they are many, their number and the first two."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{len(names)} tasks: {', '.join(names[:2])} and {len(names) - 2} more"
 
 
 def _command(run: RunRecord) -> str:

@@ -17,7 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from eva.report.curves import CI_SEEDS, WINDOW_SHARE, Task, curve, series_numbers
+from eva.report.curves import CI_SEEDS, WINDOW_SHARE, Task, arms, curve, series_numbers
 from eva.report.format import number
 from eva.report.statistics import Estimate
 from eva.report.style import LIGHT, NUM_COLOURS
@@ -80,8 +80,9 @@ class Chart:
         """Draw all lines in one panel."""
         figure = Figure(figsize=(FULL_WIDTH, 4.0), layout="constrained")
         axes = figure.add_subplot()
-        for series, line in enumerate(self.lines):
-            stroke = _stroke(series)
+        numbers = series_numbers(line.label for line in self.lines)
+        for line in self.lines:
+            stroke = _stroke(numbers[line.label])
             if line.low is not None and line.high is not None:
                 axes.fill_between(line.x, line.low, line.high, color=stroke["color"], **BAND)
             axes.plot(line.x, line.y, marker="o" if self.markers else None, linewidth=2.2, label=line.label, **stroke)
@@ -140,7 +141,7 @@ class LearningCurves:
         rows = math.ceil(len(self.tasks) / columns)
         width = NARROW_WIDTH if self.narrow else FULL_WIDTH
         panel_height = 2.9 if self.narrow else {1: 4.0, 2: 3.3}.get(columns, 2.7)
-        numbers = series_numbers(self.tasks)
+        numbers = arms(self.tasks)
         shows_runs = max(len(task.runs) for task in self.tasks) <= MOST_RUNS
         labels = [_wrap(label, width - LEGEND_LINE) for label in numbers]
         legend_columns = max(1, int(width / (CHARACTER * max(map(len, numbers)) + LEGEND_LINE)))
@@ -155,7 +156,10 @@ class LearningCurves:
                 axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
             if index % columns == 0:
                 axes.set_ylabel("episode return")
-        handles = [Line2D([], [], linewidth=2.4, label=label, **_stroke(series)) for series, label in enumerate(labels)]
+        strokes = map(_stroke, numbers.values())
+        handles = [
+            Line2D([], [], linewidth=2.4, label=label, **stroke) for label, stroke in zip(labels, strokes, strict=True)
+        ]
         figure.legend(
             handles=handles,
             loc="outside upper left",
