@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from eva.cli.main import COMMANDS
+
 SOURCE = Path(__file__).parents[1] / "src" / "eva"
 
 # Each package or module, and those that it may import from.
@@ -46,6 +48,7 @@ ALLOWED = {
     "experiments": BASE | {"agent", "config", "digests", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},
+    "sharing": {"config", "digests", "errors", "files", "ids", "inspect", "runs"},
     "cli": {
         "errors",
         "ids",
@@ -58,10 +61,11 @@ ALLOWED = {
         "presets",
         "report",
         "runs",
+        "sharing",
     }
     | {"schema"},
     "__main__": {"cli"},
-    "__init__": {"agent", "build", "config", "errors", "presets", "registration", "runs", "types"},
+    "__init__": {"agent", "build", "config", "errors", "presets", "registration", "runs", "types"} | {"sharing"},
 }
 HEAVY = {
     "ale_py": {"envs/atari.py"},
@@ -71,7 +75,10 @@ HEAVY = {
     "ray": {"runs/sweep/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py"},
     "tensorboard": {"runs/record/directory.py", "runs/record/tensorboard.py"},
-    "tyro": {f"cli/{name}.py" for name in ("evaluate", "experiment", "inspect", "parsing", "report", "sweep", "train")},
+    "tyro": {
+        f"cli/{name}.py"
+        for name in ("card", "evaluate", "experiment", "inspect", "parsing", "report", "sweep", "train")
+    },
     "zstandard": {"agent/memory/frames.py", "runs/checkpoint/format.py"},
 }
 AGENT_PACKAGES = {"cv2", "numpy", "torch", "zstandard"}
@@ -139,7 +146,7 @@ def test_light_imports_stay_light(module: str) -> None:
     assert done.stdout == "set()\n"
 
 
-@pytest.mark.parametrize("command", ["", "train", "evaluate", "inspect", "experiment", "sweep", "report", "presets"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_imports_neither_torch_nor_matplotlib(command: str) -> None:
     code = (
         "import sys; from eva.cli.main import main\n"

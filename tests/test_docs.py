@@ -23,6 +23,7 @@ import eva.runs.evaluate
 import eva.runs.loop
 import eva.runs.sweep.cost
 import eva.runs.sweep.manifest
+import eva.sharing.card
 from eva.cli.main import main
 from eva.config import Config
 from eva.schema import flatten, from_dict
@@ -38,6 +39,7 @@ GUIDES = [
             "atari",
             "minatar",
             "inspector",
+            "sharing",
             "api",
             "integrations",
             "scaling",
@@ -249,6 +251,7 @@ def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: p
         monkeypatch.delenv(name, raising=False)
     inspected = SimpleNamespace(summary="", html="")
     monkeypatch.setattr(eva.inspect.page, "inspect_run", lambda *_, **__: done.append("inspect") or inspected)
+    monkeypatch.setattr(eva.sharing.card, "card", lambda *_, **__: done.append("card") or "")
     monkeypatch.setattr(eva.experiments.framework.command, "run_experiment", lambda *_: done.append("experiment") or "")
     for name in ("manifest.run_sweep", "manifest.sweep_status", "cost.estimate_cost"):
         monkeypatch.setattr(f"eva.runs.sweep.{name}", lambda *_: done.append("sweep") or "")
@@ -256,7 +259,7 @@ def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: p
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
     assert calls or document.name in {"api.md", "integrations.md"}
     for arguments in calls:
-        assert arguments[0] in {"train", "evaluate", "inspect", "experiment", "sweep", "report", "presets"}, (
+        assert arguments[0] in {"train", "evaluate", "inspect", "card", "experiment", "sweep", "report", "presets"}, (
             "stub this command above"
         )
         if "--config" in arguments:

@@ -58,6 +58,14 @@ def test_own_dqn_prints_its_return_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_make_video_writes_a_video_and_a_card(tmp_path: Path) -> None:
+    assert len((EXAMPLES / "make_video.py").read_text().splitlines()) <= 25
+    printed = output(EXAMPLES / "make_video.py", tmp_path, "--steps", "600", "--video", "maze.gif", "--card", "card")
+    assert re.fullmatch(r"maze\.gif: \d+ steps, return -?[\d.]+\ncard/README\.md\n", printed)
+    assert (tmp_path / "maze.gif").read_bytes().startswith(b"GIF89a")
+    assert (tmp_path / "card" / "inspect.html").exists()
+
+
 def test_sb3_cartpole_saves_model_and_memory(tmp_path: Path) -> None:
     printed = output(EXAMPLES / "sb3_cartpole.py", tmp_path, "--steps", "1300", "--out", "here")
     assert re.fullmatch(r"weight 0\.4: mean return of 5 episodes [\d.]+ \(standard deviation [\d.]+\)\n", printed)

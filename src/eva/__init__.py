@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eva.runs.loop import interact as interact
     from eva.runs.loop import train as train
     from eva.runs.stopping import StoppedError as StoppedError
+    from eva.sharing.card import card as card
     from eva.types import EnvironmentSpec as EnvironmentSpec
     from eva.types import Explanation as Explanation
     from eva.types import StepOutcome as StepOutcome
@@ -38,6 +39,7 @@ _MODULES = {
     "eva.runs.loading": ["load_run"],
     "eva.runs.loop": ["interact", "train"],
     "eva.runs.stopping": ["StoppedError"],
+    "eva.sharing.card": ["card"],
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -37,7 +37,7 @@ def trained(config: Config, path: Path) -> Path:
     return path
 
 
-FLOATS = re.compile(r"q(Theta|Np|Eva)|.*(rewards|Rewards|Values|Distances)|map(Points|Path|Entries)|(o|tileO)bservations")
+FLOATS = re.compile(r"q(Theta|Np|Eva)|.*(rewards|Rewards|Values|Distances|bservations)|map(Points|Path|Entries)")
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def test_each_slot_has_exactly_one_picture_of_its_observation(shown: tuple[Playe
     paint = Painter(episode.spec, np.concatenate([observations, remembered]), ranges)
     assert np.array_equal(tiles, thumbnails(paint(remembered)))
     frames = decoded(page.meta["frames"], page.num_steps)
-    assert np.array_equal(frames, np.stack([d.picture for d in episode.decisions]) if ranges else paint(observations))
+    assert np.array_equal(frames, np.array([d.picture for d in episode.decisions]) if ranges else paint(observations))
 
     a = page.arrays
     for trajectory, (begin, end) in enumerate(zip(a["shownOffsets"][:-1], a["shownOffsets"][1:], strict=True)):

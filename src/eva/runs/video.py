@@ -76,11 +76,12 @@ class Video:
             reason = environment.no_picture if isinstance(environment, Pictured) else "it cannot draw"
             raise UserError(
                 f"there is nothing to record: the observations are vectors, and the environment gives no picture "
-                f"({reason.rstrip('.')}); implement render() for the render mode rgb_array."
+                f"({reason.rstrip('.')}); implement render() for the render mode rgb_array, or record no video."
             )
         self._range = min(self._range[0], float(observation.min())), max(self._range[1], float(observation.max()))
         picture = paint(spec, observation[None], *self._range)[0]
-        return picture if picture.shape[2] == 3 else picture.repeat(3, axis=2)
+        coloured: Pictures = picture.repeat(3 // picture.shape[2], axis=2)  # grey to RGB
+        return coloured
 
 
 class _Encoder(Protocol):
@@ -163,7 +164,7 @@ def _ffmpeg() -> str:
     except ImportError:
         raise UserError(
             "MP4 needs a package that is missing (imageio_ffmpeg): run pip install "
-            '"ephemeral-value-adjustments[video]", or choose a file that ends in .gif.'
+            '"ephemeral-value-adjustments[video]", or record a .gif file or no video.'
         ) from None
     path: str = imageio_ffmpeg.get_ffmpeg_exe()
     return path

@@ -1,0 +1,1 @@
+"""Folders that can be shared: model cards for the Hugging Face Hub."""
