@@ -27,7 +27,7 @@ from eva.inspect.axes import NAMES, axes
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import MAX_THUMBNAILS, Memories
 from eva.inspect.page import Plane, describe, inspect_run, sample_slots
-from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, sheets, thumbnails
+from eva.inspect.pictures import THUMBNAIL_SIZE, Painter, limited_sheets, sheets, thumbnails
 from eva.report.pages import write_report
 from eva.runs.evaluate import evaluate
 from eva.runs.loading import load_run
@@ -230,6 +230,16 @@ def test_vectors_have_the_rendered_picture_and_named_axes(runs: dict[str, Path])
     drawn = np.asarray(environment.render())
     shrunk = drawn[:399].reshape(133, 3, 200, 3, 3).mean(axis=(1, 3))
     assert np.abs(decoded(page.meta["frames"], 5)[2] - shrunk).max() <= 0.5
+
+
+def test_rendered_pictures_shrink_until_they_fit_the_page() -> None:
+    noise = np.random.default_rng(0).integers(256, size=(40, 133, 200, 3), dtype=np.uint8)
+    assert limited_sheets(noise, 10**8) == sheets(noise)
+    small = limited_sheets(noise, 10**6)
+    assert (small["width"], small["height"]) == (50, 33)
+    assert sum(map(len, small["files"])) < 10**6
+    least = limited_sheets(noise, 1)
+    assert least["width"] <= THUMBNAIL_SIZE, "it ends"
 
 
 def test_vectors_without_a_picture_are_bars_with_numbers(

@@ -301,3 +301,22 @@ def test_network_decides_when_k_exceeds_the_value_buffer(browser: Browser, tmp_p
     assert f"holds only {held} entries here" in tab.inner_text("#memories-note")
     assert visit.problems == []
     tab.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280], ids=["phone", "desktop"])
+def test_vectors_show_named_numbers_and_the_rendered_state(browser: Browser, tmp_path: Path, width: int) -> None:
+    config = changed(MAZE, steps=200, environment={"id": "CartPole-v1"})
+    path = inspect_run(trained(config, tmp_path / "run"), weight=WEIGHT, max_steps=30).html
+    tab = browser.new_page(viewport={"width": width, "height": 900})
+    visit = Visit(tab, path)
+    visit.set("scrubber", 7)
+    rows = tab.locator("#axes tbody tr")
+    names = ["cart position", "cart velocity *", "pole angle", "pole angular velocity *"]
+    assert rows.locator("th").all_inner_texts() == names
+    values = [float(cell.get_attribute("data-value") or "nan") for cell in rows.locator("td[data-value]").all()]
+    assert np.array_equal(np.array(values, np.float32), visit.page.arrays["observations"].reshape(-1, 4)[7])
+    assert tab.locator("#frame").evaluate("canvas => canvas.width") == 200
+    expect(tab.locator("#memories .numbers").first).to_contain_text("cart position")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert visit.problems == []
+    tab.close()

@@ -19,7 +19,7 @@ from eva.files import as_user_errors, check_writable, write_whole
 from eva.inspect.axes import axes
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import Memories, floats, integers
-from eva.inspect.pictures import Painter, sheets, thumbnails
+from eva.inspect.pictures import Painter, limited_sheets, sheets, thumbnails
 from eva.report.style import STYLE
 from eva.runs.loading import load_run
 from eva.runs.pictures import legend
@@ -104,7 +104,7 @@ def describe(config: Config, agent: EVAAgent, episode: PlayedEpisode, weight: fl
         "axes": shown and asdict(shown),
         "observations": floats(observations if shown else []),
         "tileObservations": floats(remembered if shown else []),
-        "frames": sheets(np.stack(pictures) if is_rendered else paint(observations)),
+        "frames": limited_sheets(np.stack(pictures)) if is_rendered else sheets(paint(observations)),
         "tiles": sheets(thumbnails(paint(remembered))),
         **_map(agent, np.stack([each.embedding for each in decisions]), memories),
     }

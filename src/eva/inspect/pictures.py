@@ -15,6 +15,7 @@ from eva.types import EnvironmentSpec, Observations, Pictures
 
 THUMBNAIL_SIZE, PICTURE_SIZE = 42, 200  # pixels of the longer side, at most: of a memory, and of a rendered state
 SHEET_COLUMNS, SHEET_ROWS = 16, 16
+MOST_FRAME_BYTES = 12_000_000  # of rendered states: with the memories, a page stays below 25 MB
 _GREYS = bytes(np.repeat(np.arange(256), 3).tolist())  # a palette: PNG then uses no line filters, which enlarge sprites
 
 
@@ -73,3 +74,12 @@ def sheets(pictures: Pictures) -> dict[str, Any]:
         image.save(png, "PNG", optimize=True)
         files.append(b64encode(png.getvalue()).decode())
     return {"width": width, "height": height, "columns": SHEET_COLUMNS, "perSheet": per_sheet, "files": files}
+
+
+def limited_sheets(pictures: Pictures, most_bytes: int = MOST_FRAME_BYTES) -> dict[str, Any]:
+    """Encode pictures, (n, height, width, channels), halved until they take at most `most_bytes` or are thumbnails."""
+    size = max(pictures.shape[1:3])
+    while sum(map(len, (encoded := sheets(pictures))["files"])) > most_bytes and size > THUMBNAIL_SIZE:
+        size = -(-size // 2)
+        pictures = thumbnails(pictures, size)
+    return encoded
