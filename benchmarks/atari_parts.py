@@ -21,6 +21,7 @@ from benchmarks.atari_memory import pong
 from benchmarks.command_line import parser, use_cli_thread_settings
 from benchmarks.step_parts import as_input, plain_update
 from eva.agent.agent import EVAAgent
+from eva.agent.network import QNetwork
 from eva.experiments.timing.alternating import microseconds_by_round
 from eva.runs.loop import interact
 from eva.types import VectorEnvironment
@@ -65,6 +66,7 @@ def report(size: int) -> None:
 def bare_parts(agent: EVAAgent, environment: VectorEnvironment) -> dict[str, Callable[[], object]]:
     batch = agent.replay.batch(agent.replay.sample(np.random.default_rng(0), 48))
     network = agent.learner.network
+    assert isinstance(network, QNetwork)
     layers = nn.Sequential(*network.torso, network.head)
     observations = as_input(torch.from_numpy(environment.reset()))
     actions = np.zeros(environment.spec.num_environments, np.int64)

@@ -18,7 +18,7 @@ from torch.nn import functional
 from benchmarks.command_line import parser
 from benchmarks.full_memory import fill
 from benchmarks.medians import microseconds
-from eva.agent.network import is_channels_last
+from eva.agent.network import QNetwork, is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
 from eva.presets import preset
@@ -65,6 +65,7 @@ def bare_parts(config: Config) -> dict[str, Callable[[], object]]:
     batch = agent.replay.batch(agent.replay.sample(np.random.default_rng(0), config.learner.batch_size))
     network, action = agent.learner.network, np.zeros(1, np.int64)
     observation = as_input(torch.from_numpy(environment.reset()))
+    assert isinstance(network, QNetwork)
     layers = nn.Sequential(*network.torso, network.head)
 
     @torch.no_grad()

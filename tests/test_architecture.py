@@ -21,6 +21,7 @@ ALLOWED = {
     "types": set[str](),
     "schema": {"errors"},
     "files": {"errors"},
+    "user_code": {"errors"},
     "digests": {"files"},
     "config": {"errors", "files", "ids", "schema"},
     "games": {"errors", "ids"},
@@ -28,12 +29,12 @@ ALLOWED = {
     "registration": {"ids"},
     "presets": {"config", "errors", "games", "ids", "files", "schema"},
     "agent": BASE,
-    "envs": BASE,
-    "build_memory": {"agent", "config", "machine", "types"},
-    "build": BASE | {"ids", "agent", "config", "envs", "games", "build_memory"},
+    "envs": BASE | {"user_code"},
+    "wiring": BASE | {"ids", "agent", "config", "envs", "games", "machine", "user_code"},
+    "build": BASE | {"agent", "config", "wiring"},
     "runs": BASE
     | {"ids", "agent", "build", "config", "digests", "files", "games", "machine", "presets", "schema"}
-    | {"build_memory", "envs.maze_layout", "envs.maze_values"},
+    | {"wiring", "envs.maze_layout", "envs.maze_values"},
     "report": {
         "errors",
         "ids",
@@ -48,7 +49,7 @@ ALLOWED = {
     "experiments": BASE | {"agent", "config", "digests", "files", "games", "presets", "report", "runs", "schema"},
     "integrations": BASE | {"agent", "build", "config", "envs", "runs", "schema"},
     "inspect": BASE | {"agent", "build", "config", "files", "report", "runs", "schema"},
-    "sharing": {"config", "digests", "errors", "files", "ids", "inspect", "runs"},
+    "sharing": {"build", "config", "digests", "errors", "files", "ids", "inspect", "runs"},
     "cli": {
         "errors",
         "ids",
@@ -164,5 +165,6 @@ def test_public_names_exist() -> None:
 
     for name in eva.__all__:
         assert getattr(eva, name) is not None
+        assert not (SOURCE / f"{name}.py").exists(), "importing that module would replace the name"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = eva.nothing

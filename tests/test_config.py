@@ -105,7 +105,8 @@ def test_older_configurations_are_of_the_same_run() -> None:
     older = json.loads(config.to_json())
     for path, value in ADDED_FIELDS.items():
         group, _, name = path.partition(".")
-        assert older[group].pop(name) == value
+        assert older[group].pop(name) == to_dict(Config())[group][name]
+        assert dict(flatten(Config()))[path] == value
         assert name not in config.identity.get(group, {})
     older = {group: fields for group, fields in older.items() if fields != {}}
     assert Config.from_json(json.dumps(older)) == config
@@ -142,6 +143,12 @@ def test_settings_hash_keeps_its_definition() -> None:
     settings = json.loads(Config().to_json())
     del settings["name"], settings["seed"], settings["steps"], settings["eva"]["nonparametric_weight"]
     del settings["evaluation"], settings["minatar"], settings["eva"]["embeddings"]
+    later = {"environment": ("kwargs", "wrappers"), "network": ("fit_images", "factory", "fingerprint")}
+    for group, names in later.items():
+        for name in names:
+            del settings[group][name]
     settings["run"] = {name: settings["run"][name] for name in ("threads", "metrics_period_transitions")}
     text = json.dumps(settings, sort_keys=True)
     assert Config().settings_hash() == hashlib.sha256(text.encode()).hexdigest()[:8]
+    assert preset("smoke").settings_hash() == "a4e9f95a"
+    assert for_environment("CartPole-v1").settings_hash() == "9f36a121"

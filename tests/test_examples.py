@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import subprocess
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import eva
 from eva.agent.adjuster import EphemeralValueAdjuster
+from tests.helpers.agents import tiny
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 OWN_DQN = EXAMPLES / "own_dqn.py"
@@ -50,6 +54,27 @@ def test_own_environment_learns_and_is_recorded(tmp_path: Path) -> None:
     returns = [float(line.split()[-1]) for line in printed]
     assert max(returns) > 0.8, "it learned to walk to the end"
     assert (tmp_path / "runs" / "long-corridor" / "policy.safetensors").exists()
+
+
+def test_own_cnn_trains_on_own_images(tmp_path: Path) -> None:
+    printed = output(EXAMPLES / "own_cnn.py", tmp_path)
+    assert re.fullmatch(r"mean return of 5 episodes [\d.]+\n", printed.replace(":", ""))
+    recorded = json.loads((tmp_path / "runs" / "lake" / "config.json").read_text())
+    assert recorded["network"]["fingerprint"].startswith("Sequential ")
+    assert recorded["network"]["embedding_size"] == 32
+    assert recorded["environment"]["id"] == "python/FrozenLakeEnv"
+
+
+def test_use_policy_plays_episodes_of_a_run(tmp_path: Path) -> None:
+    config = tiny(steps=60, maze={"max_episode_steps": 500})
+    eva.train(config, tmp_path / "run", io.StringIO())
+    printed = output(EXAMPLES / "use_policy.py", tmp_path, "run", "eva/CoinMaze-v0").splitlines()
+    assert [line.partition(":")[0] for line in printed] == ["episode 0", "episode 1", "episode 2"]
+
+
+@pytest.mark.parametrize("name", ["own_cnn.py", "use_policy.py"])
+def test_short_examples_stay_short(name: str) -> None:
+    assert len((EXAMPLES / name).read_text().splitlines()) <= 25
 
 
 def test_own_dqn_prints_its_return_and_writes_nothing(tmp_path: Path) -> None:

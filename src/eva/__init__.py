@@ -8,6 +8,7 @@ from eva.registration import register_environments
 if TYPE_CHECKING:
     from eva.agent.adjuster import EphemeralValueAdjuster as EphemeralValueAdjuster
     from eva.agent.agent import EVAAgent as EVAAgent
+    from eva.agent.own_network import with_embedding as with_embedding
     from eva.build import build_agent as build_agent
     from eva.build import build_environment as build_environment
     from eva.build import make_adjuster as make_adjuster
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from eva.runs.loading import load_run as load_run
     from eva.runs.loop import interact as interact
     from eva.runs.loop import train as train
+    from eva.runs.policy import Policy as Policy
+    from eva.runs.policy import load_policy as load_policy
     from eva.runs.stopping import StoppedError as StoppedError
     from eva.sharing.card import card as card
     from eva.types import EnvironmentSpec as EnvironmentSpec
@@ -31,6 +34,7 @@ __version__ = "0.2.0"
 _MODULES = {
     "eva.agent.adjuster": ["EphemeralValueAdjuster"],
     "eva.agent.agent": ["EVAAgent"],
+    "eva.agent.own_network": ["with_embedding"],
     "eva.build": ["build_agent", "build_environment", "make_adjuster"],
     "eva.config": ["Config", "EVAConfig"],
     "eva.errors": ["UserError"],
@@ -38,6 +42,7 @@ _MODULES = {
     "eva.runs.evaluate": ["evaluate"],
     "eva.runs.loading": ["load_run"],
     "eva.runs.loop": ["interact", "train"],
+    "eva.runs.policy": ["Policy", "load_policy"],
     "eva.runs.stopping": ["StoppedError"],
     "eva.sharing.card": ["card"],
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],

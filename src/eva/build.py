@@ -1,7 +1,6 @@
 """From a config to objects: all wiring and all seeding."""
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -16,109 +15,40 @@ from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.kbrl import kernel_based_rl
 from eva.agent.learner import Learner
 from eva.agent.memory.replay import ReplayBuffer
-from eva.agent.network import QNetwork, convolved_size, image_shape
 from eva.agent.optimisers import OPTIMISERS
 from eva.agent.planner import Planner, Trace, recomputed_values, stored_values
 from eva.agent.traces import n_step, trajectory_centric_planning
 from eva.agent.value_buffer import ValueBuffer
-from eva.build_memory import build_replay
-from eva.config import AtariConfig, Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
-from eva.envs.maze import VectorCoinMaze
-from eva.envs.maze_dynamics import Mazes
-from eva.envs.maze_layout import resolved
-from eva.envs.vector import GymnasiumVector, make_gymnasium
-from eva.errors import UserError
-from eva.games import game_name, minatar_game
-from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
-from eva.types import EnvironmentSpec, VectorEnvironment
+from eva.config import Config, EnvironmentConfig, EVAConfig, LearnerConfig, NetworkConfig, ReplayConfig
+from eva.errors import UserError, reason_of
+from eva.types import EnvironmentSpec
+from eva.wiring.environments import EnvironmentFactory as EnvironmentFactory
+from eva.wiring.environments import build_environment as build_environment
+from eva.wiring.environments import environment_spec as environment_spec
+from eva.wiring.environments import generators as generators
+from eva.wiring.memory import build_replay
+from eva.wiring.networks import Network, build_network, is_own, own_network
+from eva.wiring.networks import NetworkSource as NetworkSource
+from eva.wiring.settings import complete as complete
+from eva.wiring.settings import resolve as resolve
 
 T = TypeVar("T")
 
-# Each component draws from its own stream. The order determines all results: add new ones at the end.
-_STREAMS = ("environment", "network", "exploration", "sampling")
 
+def build_agent(config: Config, spec: EnvironmentSpec, network: NetworkSource | None = None) -> EVAAgent:
+    """Return a new agent for environments like `spec`, with the config's network or one of your own.
 
-def generators(seed: int) -> dict[str, np.random.Generator]:
-    """Return one independent random generator for each component."""
-    children = np.random.SeedSequence(seed).spawn(len(_STREAMS))
-    return {name: np.random.default_rng(child) for name, child in zip(_STREAMS, children, strict=True)}
-
-
-def resolve(config: Config) -> Config:
-    """Return `config` with the map's text instead of its path, and the game's canonical name."""
-    maze = replace(config.maze, layout=resolved(config.maze.layout))
-    return replace(config, maze=maze, atari=replace(config.atari, game=game_name(config.atari.game)))
-
-
-def build_environment(config: Config, transitions: int = 0, *, draws: bool = False) -> VectorEnvironment:
-    """Return the environments that `config` names; after `transitions`, with new random episodes.
-
-    With `draws`, those that are `Pictured` draw the first of them at every step.
+    `network` is a torch module that returns (values, embedding), or a function from `spec` to one.
     """
-    generator = generators(config.seed)["environment"]
-    if transitions > 0:  # a resumed run must not repeat the episodes of its beginning
-        generator = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(len(_STREAMS), transitions)))
-    num_environments = config.environment.num_environments
-    if config.environment.id == MAZE_ID:
-        maze = config.maze
-        mazes = Mazes(num_environments, maze.layout, maze.num_coins, maze.max_episode_steps)
-        return VectorCoinMaze(mazes, generator)
-    seeds = generator.integers(2**31, size=num_environments).tolist()
-    if config.environment.id == ATARI_ID:
-        return _atari(config.atari, seeds, draws=draws)
-    if config.environment.id.startswith(MINATAR_PREFIX):
-        return _minatar(config, seeds)
-    return GymnasiumVector(partial(make_gymnasium, config.environment.id, draws=draws), seeds, draws=draws)
-
-
-def environment_spec(config: Config) -> EnvironmentSpec:
-    """Return the spec of the environments that `config` names."""
-    with closing(build_environment(config)) as environment:
-        return environment.spec
-
-
-def _atari(config: AtariConfig, seeds: Sequence[int], *, draws: bool) -> VectorEnvironment:
-    from eva.envs.atari import AtariGame, VectorAtari  # an optional extra
-
-    games = [
-        AtariGame(
-            game_name(config.game),
-            seed,
-            frame_skip=config.frame_skip,
-            num_stacked=config.num_stacked,
-            max_noop_frames=config.max_noop_frames,
-            max_episode_frames=config.max_episode_frames,
-            repeat_action_probability=config.repeat_action_probability,
-        )
-        for seed in seeds
-    ]
-    return VectorAtari(games, draws=draws)
-
-
-def _minatar(config: Config, seeds: Sequence[int]) -> VectorEnvironment:
-    from eva.envs.minatar import MinAtarGame, VectorMinAtar  # an optional extra
-
-    game, version = minatar_game(config.environment.id)
-    minatar = config.minatar
-    games = [
-        MinAtarGame(
-            game,
-            seed,
-            minimal_actions=version == 1,
-            repeat_action_probability=minatar.repeat_action_probability,
-            difficulty_ramping=minatar.difficulty_ramping,
-            max_episode_steps=minatar.max_episode_steps,
-        )
-        for seed in seeds
-    ]
-    return VectorMinAtar(games)
-
-
-def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
-    """Return a new agent for environments like `spec`."""
     device = resolve_device(config.run.device)
     streams = generators(config.seed)
-    network = build_network(config, spec, streams["network"]).to(device)
+    q_theta: Network
+    if is_own(config.network, network):
+        q_theta = own_network(config.network, spec, streams["network"], network).to(device)
+        config = replace(config, network=replace(config.network, embedding_size=q_theta.embedding_size))
+    else:
+        q_theta = build_network(config, spec, streams["network"]).to(device)
+    trained = ((name, each) for name, each in q_theta.named_parameters() if each.requires_grad)
     replay = build_replay(config, spec, device)
     learner, explore = config.learner, config.exploration
     rate, end = learner.learning_rate, learner.learning_rate_end
@@ -126,15 +56,15 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
     epsilon = LinearSchedule(explore.epsilon_start, explore.epsilon_end, 0, explore.epsilon_decay_transitions)
     return EVAAgent(
         Learner(
-            network,
-            OPTIMISERS[learner.optimiser](network.named_parameters(), learner.optimiser_epsilon),
+            q_theta,
+            OPTIMISERS[learner.optimiser](trained, learner.optimiser_epsilon),
             learning_rate=learning_rate,
             error=learner.error,
             target_period_updates=learner.target_period_updates,
             double=learner.double,
             max_gradient_norm=learner.max_gradient_norm,
         ),
-        build_adjuster(config.eva, replay, network.values, network, spec.num_actions),
+        build_adjuster(config.eva, replay, q_theta.values, q_theta, spec.num_actions),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),
         build_weight_schedule(config.eva),
         streams["sampling"],
@@ -144,29 +74,6 @@ def build_agent(config: Config, spec: EnvironmentSpec) -> EVAAgent:
         updates_per_round=learner.updates_per_round,
         clip_rewards=learner.clip_rewards,
         refresh_embeddings=config.eva.embeddings == "refreshed",
-    )
-
-
-def build_network(config: Config, spec: EnvironmentSpec, generator: np.random.Generator) -> QNetwork:
-    """Return Q_theta with initial parameters."""
-    network = config.network
-    if len(spec.observation_shape) == 3:
-        for side in image_shape(spec.observation_shape)[:2]:
-            if convolved_size(side, network.filter_sizes, network.strides) < 1:
-                raise UserError(
-                    f"the convolutions do not fit images of shape {spec.observation_shape}: use fewer or smaller ones "
-                    "(network.filter_sizes, network.strides)."
-                )
-    return QNetwork(
-        spec.observation_shape,
-        spec.num_actions,
-        channels=network.channels,
-        filter_sizes=network.filter_sizes,
-        strides=network.strides,
-        hidden_sizes=network.hidden_sizes,
-        embedding_size=network.embedding_size,
-        white=255 if spec.observation_dtype == np.uint8 and not spec.plane_names else 1,
-        generator=generator,
     )
 
 
@@ -249,6 +156,8 @@ def make_adjuster(
     `memory_capacity` states over all environments, and no observations. `config` states what to plan and how; its
     weight, start and annealing are ignored: pass the weight to `adjust`.
     """
+    if not isinstance(config, EVAConfig):
+        raise UserError(f"config is {config!r}, but must be an eva.EVAConfig.")
     if config.remembered_values == "recomputed":
         raise UserError("this adjuster keeps no observations: leave remembered_values at 'stored'.")
     if config.embeddings == "refreshed":
@@ -260,9 +169,25 @@ def make_adjuster(
         learner=LearnerConfig(discount=_plain(discount)),
         eva=config,
     )
+    target = resolve_device(device)
+    _check_values(values, embedding_size, num_actions, target)
     spec = EnvironmentSpec(num_environments, num_actions, (0,), np.dtype(np.uint8))
-    memory = build_replay(whole, spec, resolve_device(device))
+    memory = build_replay(whole, spec, target)
     return build_adjuster(config, memory, values, None, num_actions)
+
+
+@torch.no_grad()
+def _check_values(
+    values: Callable[[Tensor], Tensor], embedding_size: int, num_actions: int, device: torch.device
+) -> None:
+    """Raise UserError unless `values` maps embeddings, (n, D), to values, (n, A)."""
+    given = f"embedding_size={embedding_size!r}, num_actions={num_actions!r} and device='{device}'"
+    try:
+        shape = tuple(values(torch.zeros(2, embedding_size, device=device)).shape)
+    except (RuntimeError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"values does not fit {given} ({reason_of(error)}): pass the last layer's sizes.") from error
+    if shape != (2, num_actions):
+        raise UserError(f"values returns {shape} for 2 embeddings, which does not fit {given}: it must be (2, A).")
 
 
 def build_player(config: Config, agent: EVAAgent, weight: float, num_episodes: int) -> EVAAgent:

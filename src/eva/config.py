@@ -8,6 +8,7 @@ are optimiser steps, `_frames` are emulator frames. One exception: `steps`, the 
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,14 +16,18 @@ from typing import Any, Literal
 from eva import schema
 from eva.errors import UserError
 from eva.files import read_file
-from eva.ids import MAZE_ID
-from eva.schema import Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
+from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
+from eva.schema import NO_ARGUMENTS, Arguments, Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
 
 Device = Literal["auto", "cpu", "cuda"]
-NOT_IDENTITY = ("steps", "evaluation.", "run.device", "run.checkpoint", "run.stop_when_diverged")
+NOT_IDENTITY = ("steps", "evaluation.", "network.fit_images", "run.device", "run.checkpoint", "run.stop_when_diverged")
 """Prefixes of the fields that may change when a run is resumed."""
 ADDED_FIELDS = {
     "eva.embeddings": "stored",
+    "environment.kwargs": NO_ARGUMENTS,
+    "environment.wrappers": (),
+    "network.factory": None,
+    "network.fingerprint": None,
     "minatar.repeat_action_probability": 0.1,
     "minatar.difficulty_ramping": True,
     "minatar.max_episode_steps": 10_000,
@@ -39,6 +44,19 @@ class EnvironmentConfig:
     """Gymnasium id of the environment."""
     num_environments: Count = 1  # P27
     """E, number of environments stepped together (paper: 4 on Atari)."""
+    kwargs: Arguments = NO_ARGUMENTS
+    """Keyword arguments of gymnasium.make, as a JSON object; only for Gymnasium environments."""
+    wrappers: tuple[str, ...] = ()
+    """Wrappers as `module:Class`, each called with the environment, the innermost first; as `environment.kwargs`."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kwargs, Mapping) and not isinstance(self.kwargs, Arguments):
+            object.__setattr__(self, "kwargs", Arguments(self.kwargs))  # hashable and immutable, as all fields are
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is the maze, Atari or MinAtar, which have their own groups of fields."""
+        return self.id in (MAZE_ID, ATARI_ID) or self.id.startswith(MINATAR_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,12 @@ class NetworkConfig:
     """Units of each fully connected layer before the embedding, for vector observations only."""
     embedding_size: Count = 64
     """D, units of the second to last layer (paper: 64 in the maze)."""
+    fit_images: bool = True
+    """Choose convolutions and replay capacity, where they have their defaults, by the size of your own images."""
+    factory: str | None = None
+    """A network of your own, as `module:function`: called with the EnvironmentSpec, it returns a torch module."""
+    fingerprint: str | None = None
+    """Class and structure of a network of your own; the run writes it, and rejects any other network."""
 
 
 @dataclass(frozen=True)
@@ -208,9 +232,14 @@ class EVAConfig:
     kbrl_similarity: Positive = 1e-2  # P7
     """C, similarity of every state to the parametric pseudo-state of kernel-based RL (paper: 0.01)."""
 
+    def __post_init__(self) -> None:
+        schema.check(self, "eva.")
+
 
 EVALUATION_EPSILON = 0.05
 """Exploration in the single episodes of `eva evaluate` and `eva inspect` (P28)."""
+EVALUATION_WEIGHTS, EVALUATION_EPISODES = (0.0, 0.2, 0.4), 100
+"""Weights that `eva evaluate` compares, and the number of episodes for each."""
 MAX_INSPECTED_STEPS = 2_000
 """Decisions of an episode that `eva inspect` shows by default."""
 
@@ -288,6 +317,11 @@ class Config:
             )
         if self.evaluation.accuracy and self.environment.id != MAZE_ID:
             raise UserError("evaluation.accuracy needs exact values, which only the maze has: leave it False.")
+        if (self.environment.kwargs or self.environment.wrappers) and self.environment.is_ours:
+            raise UserError(
+                f"environment.kwargs and environment.wrappers are for Gymnasium environments: {self.environment.id} "
+                "has fields of its own (docs/configuration.md)."
+            )
         if self.replay.replay_capacity < 2 * self.environment.num_environments:
             raise UserError("replay.replay_capacity must be at least 2 for each environment: raise it.")
 

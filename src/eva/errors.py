@@ -30,6 +30,11 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the type and the message of an exception, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
+
+
 def printable(text: str) -> str:
     """Escape control characters, which a terminal would obey; line breaks and tabs stay."""
     return "".join(

@@ -83,6 +83,13 @@ class Folder:
         """Return whether there is an entry, of whatever kind."""
         return self._mode(name) is not None
 
+    def inode(self, name: str) -> int | None:
+        """Return a number that another entry of the same name does not have, or None if there is none."""
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_ino
+        except FileNotFoundError:
+            return None
+
     def folder(self, name: str, *, create: bool = False) -> "Folder":
         """Open a folder inside, which `create` creates if it is missing."""
         if create:

@@ -81,9 +81,19 @@ GAME_SETS = {
 """The games of the paper's results, and the games that its hyper-parameters were tuned on."""
 
 
+_ALE_ID = re.compile(r"(?:ale_py:)?(?:ALE/)?([A-Za-z]+?)(?:NoFrameskip|Deterministic)?(?:-ram\w*)?-v\d+")
+_BY_LETTERS = {game.replace("_", ""): game for game in PUBLISHED_SCORES}
+
+
 def game_name(word: str) -> str:
     """Return the canonical name of an Atari game: `ms_pacman` for `Ms. Pacman`, `MsPacman` or `ms-pacman`."""
     return _name("Atari", word, PUBLISHED_SCORES)
+
+
+def atari_game_of_id(environment_id: str) -> str | None:
+    """Return the game of an id of the Arcade Learning Environment (`ALE/Pong-v5`, `PongNoFrameskip-v4`), or None."""
+    match = _ALE_ID.fullmatch(environment_id)
+    return None if match is None else _BY_LETTERS.get(match[1].lower())
 
 
 def minatar_game_name(word: str) -> str:

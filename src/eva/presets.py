@@ -47,6 +47,11 @@ def preset_of(config: Config) -> Config | None:
 
 def for_environment(environment_id: str) -> Config:
     """Return the default configuration of an environment that has no preset."""
+    if not isinstance(environment_id, str):
+        raise UserError(
+            f"for_environment takes an id, such as 'CartPole-v1', not a {type(environment_id).__name__}: register the "
+            "environment, or pass a function that makes it to train, as environment=lambda: MyEnv()."
+        )
     if environment_id == ATARI_ID:
         return preset("atari")
     if environment_id.startswith(MINATAR_PREFIX):

@@ -1,6 +1,7 @@
 """Checks of frozen dataclasses, and their conversion to and from plain JSON types."""
 
 import functools
+import json
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,49 @@ class Rule:
 
     words: str
     holds: Callable[[Any], bool]
+
+
+class Arguments(Mapping[str, Any]):
+    """Keyword arguments as a field: an immutable JSON object."""
+
+    def __init__(self, content: Mapping[str, Any] | None = None) -> None:
+        try:
+            if not all(isinstance(name, str) for name in content or ()):
+                raise ValueError("a name is not text")
+            self._text = json.dumps(dict(content or {}), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UserError(f"{content!r} are no keyword arguments ({error}): give names with JSON values.") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._content[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self._text)  # a copy, so that nothing inside can be changed
+        return content
+
+
+NO_ARGUMENTS = Arguments()
+
+
+class FieldError(UserError):
+    """A field is of a wrong type or out of its range; `path` is its name, such as "eva.trace"."""
+
+    def __init__(self, path: str, value: Any, hint: Any) -> None:
+        super().__init__(f"{path} is {value!r}, but must be {in_words(hint)}.")
+        self.path, self.value = path, value
 
 
 Count = Annotated[int, Rule("of at least 1", lambda n: n >= 1)]
@@ -45,12 +89,19 @@ def flatten(tree: Any) -> Iterator[tuple[str, Any]]:
     return ((path, attrgetter(path)(tree)) for path in field_types(type(tree)))
 
 
-def check(tree: Any) -> None:
-    """Raise UserError for the first field of a wrong type or out of its range."""
-    for path, hint in field_types(type(tree)).items():
-        value = attrgetter(path)(tree)
-        if not fits(value, hint):
-            raise UserError(f"{path} is {value!r}, but must be {in_words(hint)}.")
+def check(tree: Any, path: str = "") -> None:
+    """Raise UserError for the first field of a wrong type or out of its range; `path` is where the tree is ("eva.")."""
+    for name, hint in _hints(type(tree)).items():
+        value = getattr(tree, name)
+        if isinstance(hint, type) and is_dataclass(hint):
+            if not isinstance(value, hint):
+                raise UserError(
+                    f"{path}{name} is {value!r}, but must be a {hint.__name__}: import it from eva.config, or change "
+                    f"fields by dataclasses.replace(config.{path}{name}, ...)."
+                )
+            check(value, f"{path}{name}.")
+        elif not fits(value, hint):
+            raise FieldError(path + name, value, hint)
 
 
 def to_dict(tree: Any) -> dict[str, Any]:
@@ -99,6 +150,8 @@ def in_words(hint: Any) -> str:
         return " or ".join(map(in_words, arguments))
     if origin is tuple:
         return f"a list of {in_words(arguments[0]).removeprefix('a ')}s"
+    if hint is Arguments:
+        return 'a JSON object, such as {"size": 5}'
     nouns = {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "null"}
     return nouns.get(hint, "a path")
 
@@ -133,6 +186,8 @@ def _plain(value: Any, hint: Any) -> Any:
         return to_dict(value)
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Arguments):
+        return dict(value)
     return float(value) if type(value) is int and _takes_floats(hint) else value
 
 

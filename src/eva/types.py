@@ -42,6 +42,7 @@ class EnvironmentSpec:
     plane_names: tuple[str, ...] = ()  # of the channels, if they are planes of 0 and 1; empty for pixels
     num_stacked: int = 1  # frames along the first axis, oldest first; missing ones are black or copies of the first
     observation_bounds: tuple[tuple[float, float], ...] = ()  # of each number of a vector; infinite if there are none
+    first_action: int = 0  # of the environment's actions; the agent's own begin at 0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from eva.runs.record.episodes import Evaluation
 
 def summary_of(played: Sequence[tuple[float, Any, float | None]]) -> list[dict[str, Any]]:
     """Summarise weights, returns and shares of changed decisions."""
-    return summary([Evaluation(weight, 0.05, returns, np.ones(len(returns), int), x) for weight, returns, x in played])
+    return summary(
+        [Evaluation(60, weight, 0.05, returns, np.ones(len(returns), int), x) for weight, returns, x in played]
+    )
 
 
 def test_intervals_match_student_t() -> None:

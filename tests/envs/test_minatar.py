@@ -12,7 +12,7 @@ import pytest
 from minatar import Environment
 
 from benchmarks import minatar_random
-from eva.build import build_environment, build_network, generators
+from eva.build import build_environment, generators
 from eva.config import Config, EnvironmentConfig
 from eva.envs.minatar import MinAtarGame, VectorMinAtar
 from eva.errors import UserError
@@ -28,6 +28,7 @@ from eva.presets import for_environment, for_game, preset
 from eva.runs.checkpoint.state import pack, unpack
 from eva.schema import changed
 from eva.types import State, StepOutcome
+from eva.wiring.networks import build_network
 
 EACH_GAME = pytest.mark.parametrize("game", MINATAR_GAMES)
 FIELDS = tuple(StepOutcome.__dataclass_fields__)

@@ -17,13 +17,14 @@ from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
 from eva.agent.learner import Learner
 from eva.agent.optimisers import OPTIMISERS
-from eva.build import build_agent, build_environment, build_network, generators
-from eva.build_memory import build_replay
+from eva.build import build_agent, build_environment, generators
 from eva.config import Config
 from eva.presets import preset
 from eva.runs.checkpoint.state import pack, unpack
 from eva.runs.loop import interact
 from eva.types import EnvironmentSpec, Floats, Ints, Observations, State, StepOutcome, Trajectories, VectorEnvironment
+from eva.wiring.memory import build_replay
+from eva.wiring.networks import build_network
 
 
 def changed(config: Config, **sections: Any) -> Config:

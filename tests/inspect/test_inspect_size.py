@@ -73,7 +73,7 @@ def test_2000_atari_decisions_take_less_than_25_mb_and_open_in_2_seconds(
     shape = (MAX_INSPECTED_STEPS, CONFIG.network.embedding_size)
     embeddings = np.random.default_rng(1).normal(size=shape).astype(np.float32)
     decisions = [RecordedDecision(*each, 0, 1.0) for each in zip(observations, embeddings, explained, strict=True)]
-    monkeypatch.setattr("eva.inspect.page.load_run", lambda _: (CONFIG, agent))
+    monkeypatch.setattr("eva.inspect.page.load_run", lambda _, **__: (CONFIG, agent))
     monkeypatch.setattr("eva.inspect.page.play", lambda *_: PlayedEpisode(spec, tuple(decisions), ended=False))
     path = inspect_run(tmp_path).html
     page, size = read_page(path), path.stat().st_size / 1e6

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 import eva
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy
-from eva.build import build_environment, build_network, build_player, generators
+from eva.build import build_environment, build_player, generators
 from eva.cli.main import main
 from eva.config import Config
 from eva.digests import write_manifest
@@ -32,6 +32,7 @@ from eva.runs.loading import load_run
 from eva.runs.loop import train
 from eva.runs.record.columns import EVALUATIONS
 from eva.types import VectorEnvironment
+from eva.wiring.networks import build_network
 from tests.helpers.agents import Bomb, Poisoned, tiny, watch
 
 CONFIGS = {
@@ -79,7 +80,7 @@ class Watched:
         monkeypatch.setattr(module, "environment_and_exploration", self._environment_and_exploration)
         monkeypatch.setattr(module, "MAX_TOGETHER", 1)
 
-    def _load(self, path: Path) -> tuple[Config, EVAAgent]:
+    def _load(self, path: Path, **_: Any) -> tuple[Config, EVAAgent]:
         config, agent = load_run(path)
         self.agents.append(agent)
         self.before.append(frozen_parts(agent))
@@ -392,8 +393,11 @@ def test_path_without_a_run_is_rejected(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("state", ["running", "stopped", "failed"])
-def test_unfinished_run_is_rejected(state: str, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unfinished_run_without_a_checkpoint_is_rejected(
+    state: str, copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also a finished run that continues: its saved policy is not the newest."""
+    shutil.rmtree(copy / "checkpoints")
     (copy / "status.json").write_text(json.dumps({"state": state, "step": 60, "steps": 120}))
     assert f"not finished (its state is {state})" in refused([str(copy)], capsys)
     for text in ("", "[]", "{}"):

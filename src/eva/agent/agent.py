@@ -11,7 +11,7 @@ from eva.agent.exploration import EpsilonGreedy
 from eva.agent.learner import Learner
 from eva.agent.metrics import Monitor
 from eva.agent.tensors import to_device
-from eva.errors import check_rewards
+from eva.errors import UserError, check_rewards
 from eva.types import Bools, Explanation, Floats, Ints, Observations, State, StepOutcome
 
 
@@ -47,6 +47,7 @@ class EVAAgent:
     def __post_init__(self) -> None:
         self.replay = self.adjuster.memory
         self.device = self.replay.embeddings.device
+        self._observation_shape = self.replay.store.shape
         self.num_steps = 0
         self.transitions = 0
         self.monitor = Monitor()
@@ -66,7 +67,15 @@ class EVAAgent:
 
     @torch.no_grad()
     def act(self, observations: Observations) -> Ints:
-        """Choose an action in every environment, (E,), for observations (E, ...): Algorithm 1 up to "Take action"."""
+        """Choose an action in every environment, (E,), for observations (E, ...): Algorithm 1 up to "Take action".
+
+        It explores; to use a trained agent there is `eva.load_policy`.
+        """
+        if np.shape(observations)[1:] != self._observation_shape:
+            raise UserError(
+                f"observations are {np.shape(observations)}, but must have shape {self._observation_shape} after a "
+                "first axis for the environments: pass observation[None] for one."
+            )
         q_theta, h = self._evaluate(observations)
         weight = self.weight
         q_eva = self.adjuster.adjust(q_theta, h, weight) if weight > 0 else q_theta

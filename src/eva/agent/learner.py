@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from eva.agent.exploration import LinearSchedule
 from eva.agent.network import QNetwork
 from eva.agent.optimisers import Optimiser
+from eva.agent.own_network import OwnNetwork
 from eva.types import Batch, State
 
 
@@ -43,7 +44,7 @@ class Learner:
     Double DQN (van Hasselt et al., 2016) lets Q_theta choose a' and Q~ value it.
     """
 
-    network: QNetwork  # Q_theta, trained in place
+    network: QNetwork | OwnNetwork  # Q_theta, trained in place
     optimiser: Optimiser  # of the network's parameters
     _: KW_ONLY
     learning_rate: LinearSchedule  # by the number of updates made

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from eva.cli.parsing import parse
-from eva.config import EVALUATION_EPSILON
+from eva.config import EVALUATION_EPISODES, EVALUATION_EPSILON, EVALUATION_WEIGHTS
 from eva.runs.record.formatting import aligned
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ COLUMNS = (  # of the table: heading, name in the JSON output, format
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Play single episodes with a finished run: the same network and memory, with and without EVA."""
+    """Play single episodes with a trained agent: the same network and memory, with and without EVA."""
 
     run: tyro.conf.Positional[Path]
-    """A finished run directory."""
-    weights: tuple[float, ...] = (0.0, 0.2, 0.4)
+    """A run directory; of an unfinished run, its newest checkpoint is evaluated."""
+    weights: tuple[float, ...] = EVALUATION_WEIGHTS
     """Weights of Q_NP; 0 is the network alone."""
-    episodes: int = 100
+    episodes: int = EVALUATION_EPISODES
     """Episodes for each weight; episode n starts in the same state for every weight."""
     seed: int = 0
     """Seed of start states and exploration."""
@@ -57,7 +57,8 @@ def main(arguments: list[str]) -> None:
     )
     rows = summary(played)
     if asked.json:
-        results = [{**row, "returns": x.episode_returns.tolist()} for row, x in zip(rows, played, strict=True)]
+        returns = [{"step": x.step, "returns": x.episode_returns.tolist()} for x in played]
+        results = [{**row, **more} for row, more in zip(rows, returns, strict=True)]
         options = {"run": str(asked.run), "seed": asked.seed, "epsilon": asked.epsilon}
         print(json.dumps({**options, "results": results}, indent=2))
     else:

@@ -13,10 +13,10 @@ from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS
 
 @dataclass(frozen=True)
 class Inspect:
-    """Play an episode with a finished run and show what the agent remembered at every decision, on one HTML page."""
+    """Play an episode with a trained agent and show what the agent remembered at every decision, on one HTML page."""
 
     run: tyro.conf.Positional[Path]
-    """A finished run directory."""
+    """A run directory; of an unfinished run, its newest checkpoint is shown."""
     seed: int = 0
     """Seed of start state and exploration; the episode is the first of eva evaluate with the same seed."""
     weight: float | None = None

@@ -14,7 +14,7 @@ from eva.runs.stopping import StoppedError
 
 COMMANDS = {
     "train": "train an agent and record the run",
-    "evaluate": "play single episodes with a finished run, with and without EVA",
+    "evaluate": "play single episodes with a trained agent, with and without EVA",
     "inspect": "play an episode and show what the agent remembered at every decision",
     "card": "write a folder for the Hugging Face Hub: model card, agent, video",
     "experiment": "run an experiment, the paper's or ours, and judge its claims",

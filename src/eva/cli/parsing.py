@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
 from typing import Any, TypeVar, get_args
@@ -9,9 +10,34 @@ from typing import Any, TypeVar, get_args
 import tyro
 
 from eva.errors import UserError, nearest_name
-from eva.schema import Rule, field_types, fits, flatten, in_words
+from eva.schema import Arguments, FieldError, Rule, field_types, fits, flatten, in_words
 
 T = TypeVar("T")
+
+_REGISTRY = tyro.constructors.ConstructorRegistry()
+
+
+@_REGISTRY.primitive_rule
+def _json_objects(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec[Arguments] | None:
+    """Return how keyword arguments are written: as JSON, in one word."""
+    if info.type is not Arguments:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="JSON",
+        instance_from_str=lambda words: _json_object(words[0]),
+        is_instance=lambda value: isinstance(value, Arguments),
+        str_from_instance=lambda value: [repr(value)],
+    )
+
+
+def _json_object(word: str) -> Arguments:
+    content = json.loads(word)
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return Arguments(content)
 
 
 def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
@@ -24,7 +50,7 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
     options = {"--" + path.replace("_", "-"): hint for path, hint in field_types(kind).items()}
     words = list(_split(arguments))
     try:
-        with redirect_stderr(io.StringIO()):  # tyro prints a box around every error
+        with redirect_stderr(io.StringIO()), _REGISTRY:  # tyro prints a box around every error
             parsed: T
             parsed, extra = tyro.cli(kind, args=arguments, prog=command, return_unknown_args=True, **defaults)
     except SystemExit as stop:
@@ -33,11 +59,13 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
         required = [path.upper() for path, hint in field_types(kind).items() if _is_positional(hint)]
         sentence = _wrong_value(words, options) or f"{' '.join(required)} is missing: see {command} --help."
         raise UserError(sentence) from None
+    except FieldError as error:  # of a group that checks itself
+        raise UserError(_out_of_range("--" + error.path.replace("_", "-"), error.value, options)) from None
     if extra:
         raise UserError(_unknown(next(_split(extra)), words, options))
     for (flag, hint), (_, value) in zip(options.items(), flatten(parsed), strict=True):
         if _has_rule(hint) and not fits(value, hint):  # tyro has checked types, but not ranges
-            raise UserError(f"{flag} is {value}, but must be {_in_words(hint)}.")
+            raise UserError(_out_of_range(flag, value, options))
     return parsed
 
 
@@ -46,6 +74,10 @@ def _split(arguments: Sequence[str]) -> Iterator[str]:
     for argument in arguments:
         flag, *value = argument.split("=", 1)
         yield from [flag.replace("_", "-"), *value] if argument.startswith("--") else [argument]
+
+
+def _out_of_range(flag: str, value: Any, options: dict[str, Any]) -> str:
+    return f"{flag} is {value}, but must be {_in_words(options[flag])}."
 
 
 def _unknown(word: str, words: list[str], options: dict[str, Any]) -> str:
@@ -76,7 +108,7 @@ def _wrong_value(words: list[str], options: dict[str, Any]) -> str | None:
 
 def _parses(values: list[str], hint: Any) -> bool:
     try:
-        with redirect_stderr(io.StringIO()):
+        with redirect_stderr(io.StringIO()), _REGISTRY:
             tyro.cli(hint, args=values, console_outputs=False)
     except SystemExit:
         return False

@@ -2,22 +2,25 @@
 
 import os
 import sys
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TimeLimit
 
-from eva.errors import UserError, nearest_name
+from eva.errors import UserError, nearest_name, reason_of
 from eva.types import EnvironmentSpec, Ints, Observations, Pictures, Resumable, State, StepOutcome
+from eva.user_code import import_callable, reported_failures, working_directory_last
 
+_FAILURES = "the environment"
 _FRAMES_PER_SECOND = 30.0  # where the environment does not say
+_USERS: "WeakValueDictionary[int, GymnasiumVector]" = WeakValueDictionary()
+"""The open vector that steps an environment, by the id of the object: no environment is stepped by two."""
 
 
 class GymnasiumVector:
@@ -31,19 +34,21 @@ class GymnasiumVector:
     ) -> None:
         if draws and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would look for a screen and print an error
-        self._environments = [make() for _ in seeds]
+        self._environments: list[gymnasium.Env[Any, Any]] = []
+        for _ in seeds:
+            self._environments.append(self._claimed(make()))
         self._seeds = seeds
+        self.class_name = type(self._environments[0].unwrapped).__name__
         self._draws = draws and self._environments[0].render_mode == "rgb_array"
         self.picture: Pictures | None = None
         self.no_picture = "it has no render mode rgb_array"
         self.frames_per_second = float(self._environments[0].metadata.get("render_fps") or _FRAMES_PER_SECOND)
         self.spec = _spec_of(self._environments[0], len(seeds))
-        self._first_action = int(self._environments[0].action_space.start)  # type: ignore[attr-defined]
 
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
         seeded = zip(self._environments, self._seeds, strict=True)
-        with _environment_errors():
+        with reported_failures(_FAILURES):
             first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
         self._draw()
         return np.stack(first).astype(self.spec.observation_dtype, copy=False)
@@ -54,9 +59,9 @@ class GymnasiumVector:
         last = np.empty((num, *self.spec.observation_shape), self.spec.observation_dtype)
         rewards = np.empty(num)
         terminated, truncated = np.zeros(num, np.bool_), np.zeros(num, np.bool_)
-        with _environment_errors():
+        with reported_failures(_FAILURES):
             for e, environment in enumerate(self._environments):
-                action = self._first_action + int(actions[e])
+                action = self.spec.first_action + int(actions[e])
                 observation, reward, terminated[e], truncated[e], _ = environment.step(action)
                 last[e], rewards[e] = self._checked(observation), np.asarray(reward).item()
             truncated &= ~terminated
@@ -71,6 +76,7 @@ class GymnasiumVector:
         for environment in self._environments:
             with suppress(Exception):
                 environment.close()
+            _USERS.pop(id(environment.unwrapped), None)
 
     def get_state(self) -> State | None:
         """Return the state of every environment, or None unless all are `Resumable`."""
@@ -79,7 +85,7 @@ class GymnasiumVector:
             inner = environment.unwrapped
             if not isinstance(inner, Resumable):
                 return None
-            with _environment_errors():
+            with reported_failures(_FAILURES):
                 inner_state = inner.get_state()
             states[str(e)] = {
                 "inner": inner_state,
@@ -93,7 +99,7 @@ class GymnasiumVector:
         for e, environment in enumerate(self._environments):
             inner, mine = environment.unwrapped, state[str(e)]
             assert isinstance(inner, Resumable)
-            with _environment_errors():
+            with reported_failures(_FAILURES):
                 environment.reset()  # wrappers raise if step is called before reset
                 inner.set_state(mine["inner"])
             inner.np_random.bit_generator.state = mine["generator"]
@@ -111,6 +117,19 @@ class GymnasiumVector:
         self._draws = self.picture is not None
         if state is not None:
             generator.bit_generator.state = state
+
+    def _claimed(self, environment: Any) -> gymnasium.Env[Any, Any]:
+        if not isinstance(environment, gymnasium.Env):
+            raise UserError(
+                f"a {type(environment).__name__} is no environment: the function must return a gymnasium.Env, not a "
+                "vector of them (environment.num_environments makes several)."
+            )
+        if id(environment.unwrapped) in _USERS:
+            raise UserError(
+                "the function returned an environment that is in use already: let it return a new one at each call."
+            )
+        _USERS[id(environment.unwrapped)] = self
+        return environment
 
     def _checked(self, observation: Any) -> Any:
         shape = self.spec.observation_shape
@@ -130,17 +149,24 @@ def _time_limits(environment: gymnasium.Env[Any, Any]) -> Iterator[TimeLimit[Any
         environment = environment.env
 
 
-@contextmanager
-def _environment_errors() -> Iterator[None]:
-    """Turn exceptions of the environment's code into a `UserError` with file and line."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (Exception, SystemExit) as error:
-        *_, where = traceback.extract_tb(error.__traceback__)
-        place = f"in {Path(where.filename).name}, line {where.lineno}"
-        raise UserError(f"the environment failed ({_reason(error)}, {place}): fix it.") from error
+def make_gymnasium(
+    environment_id: str,
+    arguments: Mapping[str, Any] | None = None,
+    wrappers: Sequence[str] = (),
+    *,
+    draws: bool = False,
+) -> gymnasium.Env[Any, Any]:
+    """Make a registered environment with wrappers, or raise a `UserError` that explains what is wrong.
+
+    `arguments` are those of `gymnasium.make`, `wrappers` import paths of callables from environment to environment.
+    With `draws`, the render mode is "rgb_array" if there is that mode.
+    """
+    environment = _made(environment_id, arguments or {}, draws=draws)
+    for path in wrappers:
+        wrap = import_callable(path, "environment.wrappers")
+        with reported_failures(f"the wrapper {path}"):
+            environment = wrap(environment)
+    return environment
 
 
 def _rendered(environment: gymnasium.Env[Any, Any]) -> tuple[Pictures | None, str]:
@@ -152,24 +178,27 @@ def _rendered(environment: gymnasium.Env[Any, Any]) -> tuple[Pictures | None, st
     except gymnasium.error.DependencyNotInstalled as error:
         return None, f"render() needs a package that is not installed: {error}"
     except (Exception, SystemExit) as error:
-        return None, f"render() failed, {_reason(error)}"
+        return None, f"render() failed, {reason_of(error)}"
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or picture.size == 0:
         return None, f"render() returned {picture.dtype} of shape {picture.shape}, not bytes (height, width, 3)"
     return picture, ""
 
 
-def make_gymnasium(environment_id: str, *, draws: bool = False) -> gymnasium.Env[Any, Any]:
-    """Make a registered environment, or raise a `UserError` that explains what is wrong with its id.
+def entry_point(environment_id: str) -> str | None:
+    """Return what makes a registered environment, or None if none is registered with this id yet."""
+    registered = gymnasium.registry.get(environment_id)
+    return None if registered is None else str(registered.entry_point)
 
-    With `draws`, its render mode is "rgb_array" if it has that mode.
-    """
+
+def _made(environment_id: str, arguments: Mapping[str, Any], *, draws: bool = False) -> gymnasium.Env[Any, Any]:
+    """Make a registered environment; with `draws`, with the render mode "rgb_array" if it has that mode."""
     try:
-        with _working_directory_last():
-            made = gymnasium.make(environment_id)
-            if not draws or "rgb_array" not in (made.metadata.get("render_modes") or ()):
+        with working_directory_last():
+            made = gymnasium.make(environment_id, **arguments)
+            if not draws or "render_mode" in arguments or "rgb_array" not in (made.metadata.get("render_modes") or ()):
                 return made
             with suppress(TypeError):  # it takes no render mode
-                drawing = gymnasium.make(environment_id, render_mode="rgb_array")
+                drawing = gymnasium.make(environment_id, **arguments, render_mode="rgb_array")
                 made.close()
                 return drawing
             return made
@@ -183,24 +212,9 @@ def make_gymnasium(environment_id: str, *, draws: bool = False) -> gymnasium.Env
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
     except (Exception, SystemExit) as error:  # raised by the environment's own code
         raise UserError(
-            f"{environment_id!r} cannot be made ({_reason(error)}): fix the environment, or give an id, or MODULE:ID, "
-            "that gymnasium.make accepts."
+            f"{environment_id!r} cannot be made ({reason_of(error)}): fix the environment, or give an id, or "
+            "MODULE:ID, that gymnasium.make accepts."
         ) from error
-
-
-@contextmanager
-def _working_directory_last() -> Iterator[None]:
-    """Find the user's module in the working directory, unless an installed module has its name."""
-    before, here = sys.path, str(Path.cwd())
-    sys.path = before if {"", here} & {*before} else [*before, here]
-    try:
-        yield
-    finally:
-        sys.path = before
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
 
 
 def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> EnvironmentSpec:
@@ -220,5 +234,6 @@ def _spec_of(environment: gymnasium.Env[Any, Any], num_environments: int) -> Env
         int(actions.n),
         observations.shape,
         np.dtype(observations.dtype),
+        first_action=int(actions.start),
         observation_bounds=tuple(bounds) if len(observations.shape) == 1 else (),
     )

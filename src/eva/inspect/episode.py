@@ -1,4 +1,4 @@
-"""Play an episode with a finished run and record what each decision was based on."""
+"""Play an episode with a trained agent and record what each decision was based on."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eva.agent.agent import EVAAgent
-from eva.build import build_player
+from eva.build import EnvironmentFactory, build_player
 from eva.config import Config
 from eva.errors import check_rewards
 from eva.inspect.pictures import PICTURE_SIZE, thumbnails
@@ -48,10 +48,18 @@ class PlayedEpisode:
         return sum(each.explanation.changed for each in self.decisions)
 
 
-def play(config: Config, agent: EVAAgent, weight: float, seed: int, epsilon: float, max_steps: int) -> PlayedEpisode:
+def play(
+    config: Config,
+    agent: EVAAgent,
+    weight: float,
+    seed: int,
+    epsilon: float,
+    max_steps: int,
+    make_environment: EnvironmentFactory | None = None,
+) -> PlayedEpisode:
     """Play the first single episode that `eva.runs.evaluate` plays with this seed (P28, P105)."""
     sequence = np.random.SeedSequence([seed, 0])
-    environment, explore = environment_and_exploration(config, sequence, epsilon, draws=True)
+    environment, explore = environment_and_exploration(config, sequence, epsilon, make_environment, draws=True)
     player = build_player(config, agent, weight, num_episodes=1)
     decisions: list[RecordedDecision] = []
     ended = False

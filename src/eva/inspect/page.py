@@ -1,4 +1,4 @@
-"""Write `inspect.html`, a self-contained page about an episode that a finished run plays."""
+"""Write `inspect.html`, a self-contained page about an episode that a trained agent plays."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from eva.agent.agent import EVAAgent
 from eva.agent.memory.replay import ReplayBuffer
+from eva.build import EnvironmentFactory, NetworkSource
 from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS, Config
 from eva.errors import UserError
 from eva.files import as_user_errors, check_writable, write_whole
@@ -47,21 +48,24 @@ def inspect_run(
     epsilon: float = EVALUATION_EPSILON,
     max_steps: int = MAX_INSPECTED_STEPS,
     out: Path | None = None,
+    network: NetworkSource | None = None,
+    environment: EnvironmentFactory | None = None,
 ) -> Inspection:
-    """Play an episode with a finished run and write the page that explains its decisions.
+    """Play an episode with a trained agent and write the page that explains its decisions.
 
     The episode is the first that `evaluate` plays with this seed (P105), cut short after `max_steps` decisions. By
-    default, the weight of Q_NP is the run's own, and the page is `inspect.html` in the run directory.
+    default, the weight of Q_NP is the run's own, and the page is `inspect.html` in the run directory. A run with a
+    network or an environment of your own needs it again.
     """
     run = Path(run)
     if not 0 <= epsilon <= 1 or not (weight is None or 0 <= weight <= 1) or seed < 0 or max_steps < 1:
         raise UserError("inspect with weight and epsilon from 0 to 1, a seed of at least 0, and at least 1 step.")
-    config, agent = load_run(run)
+    config, agent = load_run(run, network=network, environment=environment)
     out = out or run / INSPECTOR_PAGE
     _check_writable(out)
     torch.set_num_threads(config.run.threads)
     weight = config.eva.nonparametric_weight if weight is None else weight
-    episode = play(config, agent, weight, seed, epsilon, max_steps)
+    episode = play(config, agent, weight, seed, epsilon, max_steps, environment)
     write_whole(out, _page(config, episode, weight, seed, describe(config, agent, episode, weight)).encode())
     return Inspection(out, _summary(episode, weight, seed))
 

@@ -50,6 +50,8 @@ class EVADQN(DQN):
     adjuster: EphemeralValueAdjuster
 
     def __init__(self, *arguments: Any, eva: EVAConfig = EVAConfig(), **named: Any) -> None:  # noqa: B008  (frozen)
+        if not isinstance(eva, EVAConfig):
+            raise UserError(f"eva is {eva!r}, but must be an EVAConfig: EVAConfig(nonparametric_weight=0.4).")
         self.eva = eva
         super().__init__(*arguments, **named)
 

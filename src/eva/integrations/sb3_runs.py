@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from eva.build import resolve_device
+from eva.build import resolve, resolve_device
 from eva.config import Config, EnvironmentConfig, LearnerConfig, NetworkConfig
 from eva.envs.maze import CoinMaze
 from eva.errors import UserError
@@ -38,7 +38,7 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None) -> Non
     standard error.
     """
     _check_supported(config)
-    directory, stream, is_unfinished = open_run(config, path, stream)
+    directory, stream, is_unfinished = open_run(resolve(config), path, stream)
     if not is_unfinished:
         return
     torch.set_num_threads(directory.config.run.threads)

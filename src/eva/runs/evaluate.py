@@ -12,15 +12,15 @@ import torch
 
 from eva.agent.agent import EVAAgent
 from eva.agent.exploration import EpsilonGreedy, LinearSchedule
-from eva.build import build_environment, build_player, generators
-from eva.config import EVALUATION_EPSILON, Config
+from eva.build import EnvironmentFactory, NetworkSource, build_environment, build_player, generators
+from eva.config import EVALUATION_EPISODES, EVALUATION_EPSILON, EVALUATION_WEIGHTS, Config
 from eva.errors import UserError
-from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.runs.accuracy import accuracies
 from eva.runs.loading import load_run
 from eva.runs.record.columns import ACCURACY, EVALUATIONS
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.runs.video import Video
+from eva.schema import Count, CountOrZero, Share, fits
 from eva.types import VectorEnvironment
 
 MAX_TOGETHER = 50
@@ -29,34 +29,42 @@ MAX_TOGETHER = 50
 
 def evaluate(
     run: Path | str,
-    weights: Sequence[float],
-    num_episodes: int,
+    weights: Sequence[float] = EVALUATION_WEIGHTS,
+    num_episodes: int = EVALUATION_EPISODES,
     *,
     seed: int = 0,
     epsilon: float = EVALUATION_EPSILON,
     video: Path | str | None = None,
+    network: NetworkSource | None = None,
+    environment: EnvironmentFactory | None = None,
 ) -> list[Evaluation]:
-    """Play `num_episodes` single episodes of a finished run with each weight of Q_NP; 0 is the network alone.
+    """Play `num_episodes` single episodes of a run with each weight of Q_NP; 0 is the network alone.
 
     Network and memory are frozen, the value buffer is empty at each episode's start, and planning is as in training.
     `seed` determines start states and exploration, the same for every weight and independent of training seeds.
     `epsilon` is the probability of a random action. `video` is a file that ends in .mp4 or .gif: it shows the first
-    episode with the last of the weights, and changes no return.
+    episode with the last of the weights, and changes no return. An unfinished run is evaluated from its newest
+    checkpoint. A run with a network or an environment of your own needs it again.
     """
-    if num_episodes < 1 or not weights or not all(0 <= share <= 1 for share in (*weights, epsilon)) or seed < 0:
+    if not isinstance(weights, Sequence):
+        raise UserError(f"weights is {weights!r}, but must be a list of weights: weights=[{weights!r}].")
+    shares = all(fits(share, Share) for share in (*weights, epsilon))
+    if not (weights and shares and fits(num_episodes, Count) and fits(seed, CountOrZero)):
         raise UserError("evaluate at least 1 episode and 1 weight, weights and epsilon from 0 to 1, a seed from 0 on.")
     film = None if video is None else Video(Path(video))
-    config, agent = load_run(run)
+    config, agent = load_run(run, network=network, environment=environment)
     torch.set_num_threads(config.run.threads)
     with film or nullcontext():
         films = [None] * (len(weights) - 1) + [film]
         return [
-            _evaluate(config, agent, weight, num_episodes, seed, epsilon, each)
+            _evaluate(config, agent, weight, num_episodes, seed, epsilon, environment, each)
             for weight, each in zip(weights, films, strict=True)
         ]
 
 
-def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str, dict[str, Any]]]:
+def evaluate_in_training(
+    config: Config, agent: EVAAgent, make_environment: EnvironmentFactory | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the lines that `config.evaluation` asks for, each with the name of its record.
 
     Everything that training depends on stays as it is.
@@ -65,7 +73,8 @@ def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str,
     search_state = copy.deepcopy(index.search_state())
     for epsilon in evaluation.epsilons:
         for weight in evaluation.weights:
-            played = _evaluate(config, agent, weight, evaluation.num_episodes, evaluation.seed, epsilon)
+            num_episodes, seed = evaluation.num_episodes, evaluation.seed
+            played = _evaluate(config, agent, weight, num_episodes, seed, epsilon, make_environment)
             yield EVALUATIONS, played.line
     if evaluation.accuracy:
         yield from ((ACCURACY, line) for line in accuracies(config, agent))
@@ -73,7 +82,12 @@ def evaluate_in_training(config: Config, agent: EVAAgent) -> Iterator[tuple[str,
 
 
 def environment_and_exploration(
-    config: Config, sequence: np.random.SeedSequence, epsilon: float, *, draws: bool = False
+    config: Config,
+    sequence: np.random.SeedSequence,
+    epsilon: float,
+    make_environment: EnvironmentFactory | None = None,
+    *,
+    draws: bool = False,
 ) -> tuple[VectorEnvironment, EpsilonGreedy]:
     """Return the environment of a single episode and its exploration, both seeded by `sequence`.
 
@@ -81,7 +95,8 @@ def environment_and_exploration(
     """
     environment_seed, exploration_seed = (int(word) for word in sequence.generate_state(2))
     one = replace(config.environment, num_environments=1)
-    environment = build_environment(replace(config, seed=environment_seed, environment=one), draws=draws)
+    seeded = replace(config, seed=environment_seed, environment=one)
+    environment = build_environment(seeded, environment=make_environment, draws=draws)
     generator = generators(exploration_seed)["exploration"]
     return environment, EpsilonGreedy(environment.spec.num_actions, LinearSchedule(epsilon, epsilon), generator)
 
@@ -93,20 +108,22 @@ def _evaluate(
     num_episodes: int,
     seed: int,
     epsilon: float,
+    make_environment: EnvironmentFactory | None,
     film: Video | None = None,
 ) -> Evaluation:
     sequences = [np.random.SeedSequence([seed, i]) for i in range(num_episodes)]
     episodes: list[Episode] = []
     num_changed: float | None = None  # None without EVA
-    num_together = MAX_TOGETHER if config.environment.id.startswith((MAZE_ID, ATARI_ID, MINATAR_PREFIX)) else 1
+    num_together = MAX_TOGETHER if config.environment.is_ours else 1
     for first in range(0, num_episodes, num_together):
-        group = sequences[first : first + num_together]
-        together, changed_share = _play(config, agent, weight, group, epsilon, film if first == 0 else None)
+        chosen, recorder = sequences[first : first + num_together], film if first == 0 else None
+        together, changed_share = _play(config, agent, weight, chosen, epsilon, make_environment, recorder)
         episodes += together
         if changed_share is not None:
             num_changed = (num_changed or 0.0) + changed_share * sum(each.episode_length for each in together)
     lengths = np.array([episode.episode_length for episode in episodes])
     return Evaluation(
+        step=agent.transitions,
         nonparametric_weight=weight,
         epsilon=epsilon,
         episode_returns=np.array([episode.episode_return for episode in episodes]),
@@ -121,6 +138,7 @@ def _play(
     weight: float,
     sequences: Sequence[np.random.SeedSequence],
     epsilon: float,
+    make_environment: EnvironmentFactory | None,
     film: Video | None,
 ) -> tuple[list[Episode], float | None]:
     """Play one episode for each sequence, side by side; returns them, and the share of decisions that EVA changed.
@@ -129,7 +147,7 @@ def _play(
     """
     player = build_player(config, agent, weight, len(sequences))
     pairs = [
-        environment_and_exploration(config, sequence, epsilon, draws=film is not None and i == 0)
+        environment_and_exploration(config, sequence, epsilon, make_environment, draws=film is not None and i == 0)
         for i, sequence in enumerate(sequences)
     ]
     trackers = [EpisodeTracker(1) for _ in sequences]

@@ -10,14 +10,18 @@ import torch
 from eva.agent.agent import EVAAgent
 from eva.agent.metrics import DivergedError
 from eva.agent.tensors import check_shapes
-from eva.build import build_agent, build_environment
+from eva.build import EnvironmentFactory, NetworkSource, build_agent, build_environment, complete
 from eva.config import Config
+from eva.errors import UserError
+from eva.presets import preset
 from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.evaluate import evaluate_in_training
 from eva.runs.record.episodes import EpisodeTracker
 from eva.runs.record.recorder import Recorder, open_run, recording
 from eva.runs.stopping import StoppedError
+from eva.schema import flatten
 from eva.types import Observations, State, StepOutcome, VectorEnvironment
+from eva.wiring.networks import FITTED
 
 
 def interact(
@@ -39,13 +43,22 @@ def interact(
 
 
 class Training:
-    """An agent in its environments: the whole state that a checkpoint saves."""
+    """An agent in its environments: the whole state that a checkpoint saves.
 
-    def __init__(self, config: Config) -> None:
+    `network` and `make_environment` are those of `train`, if the user passed any.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        network: NetworkSource | None = None,
+        make_environment: EnvironmentFactory | None = None,
+    ) -> None:
         torch.set_num_threads(config.run.threads)
         self._config = config
-        self.environment = build_environment(config)
-        self.agent = build_agent(config, self.environment.spec)
+        self.make_environment = make_environment
+        self.environment = build_environment(config, environment=make_environment)
+        self.agent = build_agent(config, self.environment.spec, network)
         self.episodes = EpisodeTracker(self.environment.spec.num_environments)
         self._observations: Observations | None = None
 
@@ -84,12 +97,24 @@ class Training:
             self.episodes.cut()
         self._observations = None
         self.environment.close()  # before the next one is built, which may need the same resources
-        self.environment = build_environment(self._config, self.agent.transitions)
+        self.environment = build_environment(self._config, self.agent.transitions, self.make_environment)
         return "these environments cannot save their state: their running episodes are cut and new ones begin."
 
 
-def train(config: Config, path: Path | str, stream: TextIO | None = None, *, restart: bool = False) -> None:
+def train(
+    config: Config | str,
+    path: Path | str,
+    stream: TextIO | None = None,
+    *,
+    restart: bool = False,
+    network: NetworkSource | None = None,
+    environment: EnvironmentFactory | None = None,
+) -> None:
     """Train and record the run in the directory `path`; print progress to `stream`, by default standard error.
+
+    `config` may be the name of a preset. `network` is a torch module of your own that returns (values, embedding), or a
+    function from `EnvironmentSpec` to one. `environment` is a function that returns a new environment at each call. The
+    run does not store them: pass them again to resume, load or evaluate it.
 
     A finished run is left unchanged. An unfinished run, or one with fewer transitions than `config.steps`, resumes
     from its newest checkpoint. The result has the same bytes as an uninterrupted run if the environments can save
@@ -99,14 +124,27 @@ def train(config: Config, path: Path | str, stream: TextIO | None = None, *, res
         StoppedError: After Ctrl-C or SIGTERM; a checkpoint has been saved.
         UserError: If the configuration, the directory or its files cannot be used.
     """
+    given = preset(config) if isinstance(config, str) else config
+    if not isinstance(given, Config):
+        raise UserError(f"the configuration is {given!r}, but must be an eva.Config or the name of a preset.")
+    config = complete(given, network, environment)
     directory, stream, is_unfinished = open_run(config, path, stream, restart=restart)
     if not is_unfinished:
         return
-    training = Training(directory.config)
+    _print_fitted(given, config, stream)
+    training = Training(directory.config, network, environment)
     with closing(training), recording(directory, training.agent.device, stream) as recorder:
         checkpointer = Checkpointer(training, directory)
         checkpointer.start(recorder.provenance, recorder.display.print, restart=restart)
         _run(training, checkpointer, recorder)
+
+
+def _print_fitted(given: Config, config: Config, stream: TextIO) -> None:
+    """Print the fields that were chosen for the size of the environment's images."""
+    before, after = dict(flatten(given)), dict(flatten(config))
+    chosen = [f"{name} {after[name]}" for name in FITTED if after[name] != before[name]]
+    if chosen:
+        print(f"chosen by the size of the images (network.fit_images): {', '.join(chosen)}.", file=stream)
 
 
 def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> None:
@@ -133,7 +171,7 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
             checkpointer.check_divergence(metrics.get("loss"))
         evaluation_period = config.evaluation.period_transitions
         if evaluation_period is not None and is_due(evaluation_period):
-            recorder.add_evaluations(agent.transitions, evaluate_in_training(config, agent))
+            recorder.add_evaluations(agent.transitions, evaluate_in_training(config, agent, training.make_environment))
         if stop.received is not None:
             checkpointer.save()
             directory.stop(agent.transitions)

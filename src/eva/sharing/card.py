@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jinja2
 
+from eva.build import EnvironmentFactory, NetworkSource
 from eva.config import EVALUATION_EPSILON, Config, parse_config
 from eva.digests import write_manifest
 from eva.errors import UserError
@@ -30,11 +31,14 @@ def card(
     seed: int = 0,
     epsilon: float = EVALUATION_EPSILON,
     video: bool = True,
+    network: NetworkSource | None = None,
+    environment: EnvironmentFactory | None = None,
 ) -> Path:
     """Evaluate a finished run and write its model card, and all files that belong to it, to the folder `out`.
 
     Files of an earlier card are replaced, others are kept. Returns the path of the card, README.md. `num_episodes`,
-    `seed` and `epsilon` are those of `evaluate`; video and inspector page show the first of these episodes.
+    `seed` and `epsilon` are those of `evaluate`; video and inspector page show the first of these episodes. A run with
+    a network or an environment of your own needs it again.
     """
     run, out = Path(run), Path(out)
     config = _config(run)
@@ -42,8 +46,18 @@ def card(
     weight = config.eva.nonparametric_weight
     weights = sorted({0.0, weight})
     film = out / VIDEO if video else None
-    played = evaluate(run, weights, num_episodes, seed=seed, epsilon=epsilon, video=film)
-    inspect_run(run, weight=weight, seed=seed, epsilon=epsilon, out=out / INSPECTOR_PAGE)
+    played = evaluate(
+        run, weights, num_episodes, seed=seed, epsilon=epsilon, video=film, network=network, environment=environment
+    )
+    inspect_run(
+        run,
+        weight=weight,
+        seed=seed,
+        epsilon=epsilon,
+        out=out / INSPECTOR_PAGE,
+        network=network,
+        environment=environment,
+    )
     _copy(run, out)
     text = _render(config, played, seed=seed, video=VIDEO if video else None)
     write_whole(out / "README.md", text.encode())  # last: it marks a complete folder

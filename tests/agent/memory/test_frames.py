@@ -24,7 +24,6 @@ from eva.agent.memory.observations import StackedObservations
 from eva.agent.memory.replay import ReplayBuffer
 from eva.agent.memory.rings import whole
 from eva.build import build_agent
-from eva.build_memory import COMPRESSION, bytes_per_observation
 from eva.config import Config
 from eva.errors import UserError
 from eva.runs.checkpoint.state import pack, unpack
@@ -32,6 +31,7 @@ from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.record.directory import RunDirectory
 from eva.runs.record.memory import read_memory
 from eva.types import EnvironmentSpec, Ints, Observations, State, StepOutcome
+from eva.wiring.memory import COMPRESSION, bytes_per_observation
 from tests.helpers.agents import ScriptedVector, run, same_learning, tiny
 from tests.helpers.reference.frames import ReferenceStacks
 from tests.helpers.strategies import CPU, GAMMA, STEP, TERMINATE, TRUNCATE

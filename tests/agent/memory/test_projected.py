@@ -16,8 +16,8 @@ from eva.agent.agent import EVAAgent
 from eva.agent.memory.neighbours import NeighbourIndex
 from eva.agent.memory.projected import ProjectedIndex
 from eva.build import build_environment
-from eva.build_memory import build_replay
 from eva.types import Bools, State
+from eva.wiring.memory import build_replay
 from tests.helpers.agents import ran, same_learning, tiny, watch
 from tests.helpers.keys import KeysCase
 from tests.helpers.strategies import CPU, generators

@@ -31,6 +31,7 @@ from eva.runs.checkpoint.format import ArrayEntry, DamagedError, read_errors_as_
 
 FORMAT = 1
 MAX_BYTES = 64 << 30  # limit for the arrays of a checkpoint
+_MOST_SCANS = 100  # of a directory that changes while it is read
 _LARGE_BYTES = 1 << 20  # larger arrays get their own file
 _MANIFEST, _PLAIN, _SMALL = "manifest.json", "plain.json", "arrays.safetensors"
 _STEP_NAME = re.compile(r"step-(\d{12,})(\.old)?")
@@ -80,17 +81,27 @@ class CheckpointStore:
     def load_newest(self, identity: Mapping[str, Any]) -> tuple[Checkpoint | None, list[str]]:
         """Return the newest good checkpoint, or None if there is none, and a warning for each damaged one skipped.
 
+        It may be called while another process saves: checkpoints that it removes or replaces meanwhile are not damaged.
+
         Raises UserError if all are damaged.
         """
-        damaged: list[DamagedError] = []
-        with as_user_errors(self.directory, READING):
-            for folder, name in self._each():
-                try:
-                    checkpoint = _load(folder, name, identity)
-                except DamagedError as error:
-                    damaged.append(error)
-                    continue
-                return checkpoint, [f"{error.finding}: going back to {folder.path / name}." for error in damaged]
+        for _ in range(_MOST_SCANS):
+            damaged: list[DamagedError] = []
+            is_changed = False
+            with as_user_errors(self.directory, READING):
+                for folder, name in self._each():
+                    before = folder.inode(name)
+                    try:
+                        checkpoint = _load(folder, name, identity)
+                    except DamagedError as error:
+                        if before is None or folder.inode(name) != before:
+                            is_changed = True
+                        else:
+                            damaged.append(error)
+                        continue
+                    return checkpoint, [f"{error.finding}: going back to {folder.path / name}." for error in damaged]
+            if not is_changed:
+                break
         if damaged:
             raise UserError(
                 f"{damaged[0].finding} and no older checkpoint is good: pass --restart to start over, which discards "

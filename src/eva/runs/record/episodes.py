@@ -25,6 +25,7 @@ class Episode:
 class Evaluation:
     """Single episodes played with one weight; episode i starts in the same state for every weight and epsilon."""
 
+    step: int  # transitions that network and memory were trained for
     nonparametric_weight: float
     epsilon: float
     episode_returns: NDArray[np.float64]  # (n,)

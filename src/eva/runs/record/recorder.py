@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eva.agent.tensors import name_of
-from eva.build import resolve
 from eva.config import Config, find_config
 from eva.errors import printable
 from eva.games import human_normalised_score, minatar_game, minatar_normalised_score
@@ -33,13 +32,13 @@ _SECONDS_BETWEEN_LINES = 10.0
 def open_run(
     config: Config, path: Path | str, stream: TextIO | None, *, restart: bool = False
 ) -> tuple[RunDirectory, TextIO, bool]:
-    """Check that `path` can hold the run. Nothing is written yet.
+    """Check that `path` can hold the run of a complete `config`. Nothing is written yet.
 
-    Returns the run directory with the resolved configuration, the stream for progress messages, and whether there is
+    Returns the run directory with the configuration, the stream for progress messages, and whether there is
     anything to train. If not, a message has been printed.
     """
     path, stream = Path(path), unfailing(stream or sys.stderr)
-    directory = RunDirectory(path, _with_threads(resolve(config), path))
+    directory = RunDirectory(path, _with_threads(config, path))
     finished = None if restart else directory.finished_step
     is_unfinished = finished is None or finished < directory.config.steps
     if not is_unfinished:

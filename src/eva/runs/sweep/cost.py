@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from eva.build import environment_spec
-from eva.build_memory import bytes_per_slot
 from eva.config import Config
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
@@ -15,6 +14,7 @@ from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
 from eva.runs.sweep.progress import last_speed
+from eva.wiring.memory import bytes_per_slot
 
 _NUM_NODES = (1, 8, 64)
 _MEASURED = {(MAZE_ID, False): 807.0, (MAZE_ID, True): 687.0, (ATARI_ID, False): 416.0, (ATARI_ID, True): 389.0}

@@ -98,9 +98,9 @@ def _seeds(content: Mapping[str, Any]) -> list[int]:
 
 def _config(base: Config, fields: Mapping[str, Any]) -> Config:
     """Return `base` with fields like "learner.batch_size" changed, independent of the machine that runs it."""
-    from eva.build import resolve  # imports torch: not for --help
+    from eva.build import complete  # imports torch: not for --help
 
-    config = named_after_game(resolve(changed(base, fields)))
+    config = named_after_game(complete(changed(base, fields)))
     # One thread instead of all cores by default, because many runs share the machine.
     return replace(config, run=replace(config.run, threads=config.run.threads or 1))
 

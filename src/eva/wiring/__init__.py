@@ -1,0 +1,1 @@
+"""The parts of a run: its complete configuration, environments, network and memory."""
