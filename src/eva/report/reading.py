@@ -131,7 +131,7 @@ def _divergence(config: Mapping[str, Any], status: Mapping[str, Any]) -> str | N
 def _largest_abs_q(status: Mapping[str, Any]) -> float:
     largest = status.get("largest_abs_q", math.nan)
     if type(largest) not in (int, float):
-        raise TypeError("largest_abs_q is no number")
+        raise TypeError("largest_abs_q is neither a number nor null")
     return float(largest)
 
 

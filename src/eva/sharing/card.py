@@ -16,6 +16,7 @@ from eva.inspect.page import inspect_run
 from eva.runs.evaluate import evaluate
 from eva.runs.record.columns import INSPECTOR_PAGE
 from eva.runs.record.episodes import Evaluation
+from eva.runs.record.status import read_status
 
 LIBRARY = "ephemeral-value-adjustments"
 VIDEO = "replay.mp4"  # the Hub shows a file of this name on the page of a model
@@ -43,6 +44,8 @@ def card(
     run, out = Path(run), Path(out)
     config = _config(run)
     _check_free(run, out)
+    if (state := read_status(run).state) != "finished":  # it has no policy yet, or that of an earlier finish
+        raise UserError(f"the run in {run} is not finished (its state is {state}): finish it with 'eva train'.")
     weight = config.eva.nonparametric_weight
     weights = sorted({0.0, weight})
     film = out / VIDEO if video else None
