@@ -58,8 +58,8 @@ def parse_file_name(value: Any) -> str:
 
 
 def parse_size(value: Any) -> int:
-    """Return a non-negative integer; raises ValueError for anything else."""
-    if type(value) is not int or value < 0:
+    """Return an integer from 0 to 2**63 - 1; raises ValueError for anything else."""
+    if type(value) is not int or not 0 <= value < 2**63:
         raise ValueError(f"{str(value)[:20]!r} is no size")
     return value
 

@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -25,11 +26,13 @@ WRITING = ("write", "choose another place or free disk space")
 READING = ("read", "restore it or choose another")
 LOCKING = ("lock", "choose a place on a file system with locks, such as NFS version 4 (docs/scaling.md)")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_MOST_BYTES = 128 << 20  # of a record; a larger one is not read into memory
+_MOST_LEVELS = 32  # of the folders that are deleted
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class NotOwnFileError(OSError):
-    """A link, pipe or device is in place of a regular file or folder of a run directory."""
+    """Something else is in place of a regular file or folder of a run directory, such as a link, pipe or device."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__(errno.EINVAL, f"it is {kind}", str(path))
@@ -108,14 +111,15 @@ class Folder:
 
         return open(name, mode, opener=opener)
 
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        """Return the content of a file, or its first `limit` bytes."""
+    def read(self, name: str) -> bytes:
+        """Return the content of a file; raises OSError if it is too large for a record."""
         with self.open(name) as file:
             size = os.fstat(file.fileno()).st_size
-            content: bytes = file.read(size if limit is None else min(size, limit))
+            _check_size(size)
+            content: bytes = file.read(size)
         return content
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, levels: int = _MOST_LEVELS) -> None:
         """Delete a file, a link (not its target) or a folder with its content, if there is one."""
         mode = self._mode(name)
         if mode is None:
@@ -123,9 +127,11 @@ class Folder:
         if not stat.S_ISDIR(mode):
             os.unlink(name, dir_fd=self._descriptor)
             return
+        if levels == 0:
+            raise NotOwnFileError(self.path / name, f"a folder inside {_MOST_LEVELS} others")
         with self.folder(name) as inner:
             for each in inner.names():
-                inner.remove(each)
+                inner.remove(each, levels - 1)
         os.rmdir(name, dir_fd=self._descriptor)
 
     def rename(self, name: str, new_name: str) -> None:
@@ -251,9 +257,17 @@ def read_either(path: Path) -> bytes:
     if not packed(path).exists():
         return read_file(path)
     try:
-        return gzip.decompress(read_file(packed(path)))
+        with gzip.open(BytesIO(read_file(packed(path)))) as file:
+            content = file.read(_MOST_BYTES + 1)
     except (EOFError, zlib.error) as error:
         raise OSError(f"{packed(path)} is damaged") from error
+    _check_size(len(content))
+    return content
+
+
+def _check_size(size: int) -> None:
+    if size > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"more than {_MOST_BYTES >> 20} MiB")
 
 
 def write_packed(path: Path, content: bytes) -> None:

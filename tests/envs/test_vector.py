@@ -219,3 +219,40 @@ def test_unknown_id_raises_with_suggestion(environment_id: str, advice: str) -> 
         gymnasium.register(environment_id, entry_point="tests.envs.test_vector:Absent")
     with pytest.raises(UserError, match=advice):
         make_gymnasium(environment_id)
+
+
+class Exits(Scripted):
+    """Ends the process when it is closed."""
+
+    def close(self) -> None:
+        raise SystemExit(0)
+
+
+def test_exit_while_closing_does_not_end_the_command() -> None:
+    vector_of(Exits()).close()
+
+
+class Broken(Scripted):
+    """Its observations are text."""
+
+    def _show(self) -> Any:
+        return ["a", "b"]
+
+
+class Lazy(Scripted):
+    """Its observation space cannot be read."""
+
+    @property
+    def observation_space(self) -> Any:
+        raise OSError("no model")
+
+    @observation_space.setter
+    def observation_space(self, _: Any) -> None:
+        pass
+
+
+def test_errors_of_the_first_observations_and_of_spaces_are_user_errors() -> None:
+    with pytest.raises(UserError, match=r"the environment failed \(ValueError: could not convert string"):
+        vector_of(Broken()).reset()
+    with pytest.raises(UserError, match=r"the environment failed \(OSError: no model"):
+        vector_of(Lazy())

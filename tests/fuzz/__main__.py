@@ -9,9 +9,12 @@ they do with an undamaged one:
     believed    another result of a forged file, whose checksums are valid or were removed: nothing can notice that
     silent      another result, and nothing is said: a bug
     crashed     a traceback, an unknown exit code or a command that hangs: a bug
-    outside     a file outside the subject was changed: a bug
+    outside     a file outside the subject was changed, or read through a link: a bug
 
-Case N of a seed is the same on every machine: `python -m tests.fuzz --seed S --case N` repeats it and shows the output.
+Most kills are at a random system call of the command, before or after it is carried out (with ptrace, on Linux;
+elsewhere at random times), others at a random operation on files as Python reports them, or at a random time.
+
+Case N of a seed does the same damage again: `python -m tests.fuzz --seed S --case N` repeats it and shows its output.
 """
 
 from __future__ import annotations
@@ -24,27 +27,28 @@ import random
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from eva.runs.record.provenance import _git
 from tests.fuzz.damage import DAMAGES
-from tests.fuzz.subjects import EVALUATE, REPORT, SUBJECTS, TRAIN, Result, Subject, killed, perform, prepare
+from tests.fuzz.kills import killed_after, killed_at_call, killed_at_operation
+from tests.fuzz.subjects import EVALUATE, REPORT, SUBJECTS, Result, Subject, perform, prepare
 
 BUGS = ("silent", "crashed", "outside")
 OUTCOMES = ("identical", "refused", "told", "believed", *BUGS)
+FORGED = ("structure", "arrays")
 TOLD = re.compile(r"damaged|left out|has no manifest\.json|going back")
-PATHS_AND_TIMES = re.compile(r"\d+m \d\ds left|[\d,]+ steps/s|/\S*/case")
+PATHS_AND_PROGRESS = re.compile(r".*s left .*\n|/\S*/case")
 BATCH = 10  # cases in one process
+OWN = ("case", "outside", "cases.jsonl")  # what the fuzzer itself writes below its folder
 SECONDS = 300.0  # a case that takes longer hangs; the machine may be busy with other work
 MOST_OPERATIONS = 400  # of files, in a run of a subject: kills are drawn from these
-EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.listdir")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,18 @@ class Fuzzer:
         }
         for (subject, name), result in self._expected.items():
             assert result.code == 0, f"{subject}, {name}: {result.output}"
+        self._num_stops: dict[tuple[str, str], int] = {}
+        with suppress(OSError):  # this system cannot trace processes
+            self._num_stops = {
+                (subject.name, name): killed_at_call(partial(self._code, subject, name), None)[1]
+                for subject in SUBJECTS
+                for name in subject.writes
+            }
+
+    @property
+    def kills_at_calls(self) -> bool:
+        """Whether this system can kill at a system call."""
+        return bool(self._num_stops)
 
     def run_batch(self, first: int) -> list[Case]:
         """Run cases from `first` on in one forked process, up to `BATCH`, or until one ends it."""
@@ -96,47 +112,65 @@ class Fuzzer:
         return self._killed(generator) if kind == "kill" else self._damaged(kind, generator)
 
     def _damaged(self, kind: str, generator: random.Random) -> Case:
-        subject = generator.choices(SUBJECTS, [6, 2, 1, 2])[0]
+        subject = generator.choices(SUBJECTS, [each.share for each in SUBJECTS])[0]
         name = generator.choice(list(subject.commands))
         folder, outside = self._copy(subject)
         what = f"{subject.name}, {name}: {DAMAGES[kind][0](folder, generator)}"
-        before = contents(outside)
+        before, others = contents(outside), stamps(self._root)
+        marked = [] if "hard link" in what else unread(outside)
         result = perform(subject.commands[name], folder)
-        outcome = self._judge(result, self._expected[subject.name, name], what, subject.name != "half")
-        if kind == "structure" and outcome == "silent":
+        read = [path for path in marked if os.lstat(path).st_atime_ns != 0]
+        outcome = self._judge(result, self._expected[subject.name, name], what, not subject.is_started)
+        if kind in FORGED and outcome == "silent":
             outcome = "believed"
-        if contents(outside) != before:
+        if read or contents(outside) != before or stamps(self._root) != others:
             outcome = "outside"
         return Case(kind, what, outcome, result.output)
 
     def _killed(self, generator: random.Random) -> Case:
-        """Kill training up to three times, read what is there, and let it end."""
-        subject = SUBJECTS[1]
+        """Kill a command up to three times, read what is there, and let it end."""
+        subject = generator.choices(*zip(*((each, each.share) for each in SUBJECTS if each.writes), strict=True))[0]
+        name = generator.choice(subject.writes)
         folder, _ = self._copy(subject)
-        if is_new := generator.random() < 0.4:
+        what = f"{subject.name}, {name}"
+        if name == "resume" and generator.random() < 0.5:
             shutil.rmtree(folder / "run")
-        words, what = TRAIN, ["new" if is_new else "half"]
-        if not is_new and generator.random() < 0.4:
-            words = (*TRAIN, "--restart")
+            what += ", new"
         output = ""
         for _ in range(generator.choice([1, 1, 2, 3])):
-            moment = generator.randrange(1, MOST_OPERATIONS)
-            if generator.random() < 0.7:
-                code = killed(words, folder, partial(kill_at, moment), SECONDS)
-            else:
-                code = killed(words, folder, nothing, after=moment / 500)
-            what.append(f"{' '.join(words[5:])} killed at {moment}: {code}")
+            code, how = self._kill(subject, name, generator)
+            what += f"; killed {how}: {code}"
             if code not in (0, -signal.SIGKILL):
-                return Case("kill", "; ".join(what), "crashed", output)
-            seen = perform(generator.choice([EVALUATE, REPORT]), folder)
-            output += seen.output
-            if is_crash(seen):
-                return Case("kill", "; ".join(what), "crashed", output)
-        last = perform(TRAIN, folder)
-        expected = self._expected["half", "resume"].digests
-        is_same = last.code == 0 and all(last.digests.get(name) == digest for name, digest in expected.items())
-        outcome = "crashed" if "Traceback" in output or is_crash(last) else "identical" if is_same else "silent"
-        return Case("kill", "; ".join(what), outcome, output + last.output)
+                return Case("kill", what, "crashed", output)
+            if "experiment" not in name:
+                seen = perform(generator.choice([EVALUATE, REPORT]), folder)
+                output += seen.output
+                if is_crash(seen):
+                    return Case("kill", what, "crashed", output)
+        last = perform(subject.commands["resume" if name == "restart" else name], folder)
+        output += last.output
+        expected = self._expected[subject.name, name].digests
+        is_same = last.code == 0 and all(last.digests.get(path) == digest for path, digest in expected.items())
+        return Case("kill", what, "crashed" if is_crash(last) else "identical" if is_same else "silent", output)
+
+    def _kill(self, subject: Subject, name: str, generator: random.Random) -> tuple[int, str]:
+        """Run a command and kill it; returns its exit code, and how it was killed."""
+        command, kind, share = partial(self._code, subject, name, False), generator.random(), generator.random()
+        num_stops = self._num_stops.get((subject.name, name))
+        if kind < 0.6 and num_stops is not None:
+            stop = 1 + int(share * num_stops)
+            return killed_at_call(command, stop)[0], f"at stop {stop} of its system calls"
+        if kind < 0.85:
+            operation = 1 + int(share * MOST_OPERATIONS)
+            return killed_at_operation(command, operation), f"at operation {operation}"
+        return killed_after(command, share), f"after {share:.2f} s"
+
+    def _code(self, subject: Subject, name: str, copies: bool = True) -> int:
+        """Run a command, on a new copy of the subject or on what is there, and return its exit code."""
+        if copies:
+            self._copy(subject)
+        result = perform(subject.commands[name], self._root / "case")
+        return 1 if is_crash(result) else result.code
 
     def _judge(self, result: Result, expected: Result, what: str, is_reading: bool) -> str:
         """Return the outcome; a command that only reads leaves a damaged file as it is."""
@@ -146,7 +180,7 @@ class Fuzzer:
             return "refused"
         left_alone = [name for name in expected.digests if is_reading and name in what]
         digests = [{n: d for n, d in each.digests.items() if n not in left_alone} for each in (result, expected)]
-        said = [PATHS_AND_TIMES.sub("", each.output) for each in (result, expected)]
+        said = [PATHS_AND_PROGRESS.sub("", each.output) for each in (result, expected)]
         if digests[0] == digests[1] and (said[0] == said[1] or "goes on from" in said[0]):
             return "identical"
         return "told" if TOLD.search(result.output) else "silent"
@@ -165,32 +199,6 @@ class Fuzzer:
         return folder, outside
 
 
-def nothing() -> None:
-    """Run the command as it is."""
-
-
-def kill_at(moment: int) -> None:
-    """Kill this process at its operation `moment` on files: before it happens, or after a sync."""
-    left = moment
-
-    def count(event: str = "open", _: object = ()) -> None:
-        nonlocal left
-        if event in EVENTS:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def counted(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object) -> object:
-            count()
-            return function(*arguments)
-
-        return call
-
-    os.fsync = counted(os.fsync)  # type: ignore[assignment]
-    sys.addaudithook(count)
-
-
 def is_crash(result: Result) -> bool:
     """Return whether a command ended in any other way than with success or one sentence."""
     if result.code not in (0, 2) or "Traceback" in result.output or "\x1b" in result.output:
@@ -204,11 +212,27 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
+def unread(folder: Path) -> list[Path]:
+    """Set the access times of all files and folders to 0, and return those that would show an access."""
+    paths = [folder, *sorted(path for path in folder.rglob("*") if not path.is_symlink())]
+    for path in paths:
+        os.utime(path, (0, 0))
+    return [path for path in paths if path.is_file() or path != folder]
+
+
+def stamps(root: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of change of everything below `root` but the case itself and the files outside it."""
+    paths = [path for each in sorted(root.iterdir()) if each.name not in OWN for path in (each, *each.rglob("*"))]
+    return {str(path): (status.st_size, status.st_mtime_ns) for path in paths for status in [os.lstat(path)]}
+
+
 def fuzz(seed: int, seconds: float, most_cases: int | None = None) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Run cases until the time is over; returns how often each (kind, outcome) occurred, and a line for each bug."""
     counts, bugs = Counter[tuple[str, str]](), []
     with tempfile.TemporaryDirectory(prefix="eva-fuzz-") as folder:
         fuzzer, end, number = Fuzzer(Path(folder), seed), time.monotonic() + seconds, 0
+        if not fuzzer.kills_at_calls:
+            print("this system cannot trace processes: no kills at system calls", flush=True)
         while time.monotonic() < end and (most_cases is None or number < most_cases):
             for case in fuzzer.run_batch(number):
                 counts[case.kind, case.outcome] += 1
@@ -247,8 +271,11 @@ def main() -> int:
     start = time.monotonic()
     counts, bugs = fuzz(asked.seed, asked.seconds, asked.cases)
     minutes = (time.monotonic() - start) / 60
+    used = os.times()
+    seconds = used.user + used.system + used.children_user + used.children_system
     print(
-        f"commit {commit}, seed {asked.seed}, {time.strftime('%Y-%m-%d')}, {platform.machine()}, {minutes:.0f} minutes"
+        f"commit {commit}, seed {asked.seed}, {time.strftime('%Y-%m-%d')}, {platform.machine()}, {minutes:.0f} min, "
+        f"{seconds:.0f} s of one core"
     )
     print(table(counts))
     return int(bool(bugs))

@@ -8,64 +8,131 @@ import importlib
 import io
 import os
 import shutil
-import signal
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eva.cli.main import main
+from eva.config import Config
 from eva.errors import UserError
 from eva.experiments.catalogue import EXPERIMENTS
 from eva.experiments.framework.definition import Arm, Experiment
 from eva.experiments.framework.evidence import Records
+from eva.presets import preset
 from eva.report import plots
+from eva.runs import accuracy
 from eva.runs.loop import train
 from eva.runs.record import provenance
 from eva.runs.sweep.executor import LocalExecutor
+from eva.runs.sweep.grid import read_grid
 from eva.runs.sweep.jobs import Job, Outcome
 from eva.runs.sweep.manifest import Manifest
 from eva.runs.sweep.progress import TrackedRun
-from tests.helpers.agents import tiny
+from tests.helpers.agents import changed, tiny
 
-STEPS, HALF, PERIOD = 60, 40, 20
-CONFIG = tiny(
-    steps=STEPS,
-    run={"device": "cpu", "metrics_period_transitions": 10, "checkpoint_period_transitions": PERIOD},
-    evaluation={"period_transitions": 30, "num_episodes": 1},
-)
-PROMISED = ("episodes.csv", "metrics.jsonl", "evaluations.jsonl", "policy.safetensors", "memory.safetensors")
+STEPS, HALF, MORE, PERIOD = 60, 40, 80, 20
+RUN = {"device": "cpu", "threads": 1, "metrics_period_transitions": 10, "checkpoint_period_transitions": PERIOD}
+EVALUATION = {"period_transitions": 30, "num_episodes": 1}
+SMALL = {
+    "network": {"channels": (4,), "filter_sizes": (3,), "strides": (2,), "embedding_size": 8},
+    "replay": {"replay_capacity": 48},
+    "learner": {"batch_size": 8, "target_period_updates": 7, "learning_starts_transitions": 16},
+    "eva": {"num_trajectories": 4, "trajectory_length": 6, "plan_period_steps": 5, "value_buffer_capacity": 48},
+    "run": RUN,
+    "evaluation": EVALUATION,
+    "steps": STEPS,
+}
+WORLDS: dict[str, Config] = {
+    "maze": tiny(
+        steps=STEPS,
+        maze={"layout": "....\n.#..\n....\n", "max_episode_steps": 17},
+        run=RUN,
+        evaluation={**EVALUATION, "accuracy": True},
+    ),
+    "atari": changed(
+        preset("atari"),
+        **{
+            **SMALL,
+            "environment": {"num_environments": 2},
+            "atari": {"max_episode_frames": 60},
+            "network": {**SMALL["network"], "filter_sizes": (8,), "strides": (8,)},  # type: ignore[dict-item]
+        },
+    ),
+    "minatar": changed(preset("minatar"), **SMALL, minatar={"max_episode_steps": 20}),
+}
+"""Runs of seconds; those on Atari have two lanes of compressed frames that are stacked."""
+PROMISED = ("config.json", "episodes.csv", "metrics.jsonl", "evaluations.jsonl", "accuracy.jsonl")
+LEARNED = ("policy.safetensors", "memory.safetensors")
 """Files of a run that are the same bytes, however often it was interrupted."""
 PAGES = ("inspect.html", "report.html", "README.md", "summary.json")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A folder that is copied for each case, and the commands that read it; `runs` are run directories in it."""
+    """A folder that is copied for each case, the commands that read it, and its share of the cases."""
 
     name: str
+    share: float
     commands: dict[str, Sequence[str]]
-    runs: tuple[str, ...] = ("run",)
+    writes: tuple[str, ...] = ()  # the commands that write more than a page: these are killed
+    is_started: bool = False  # whether its run is unfinished
 
 
 EXPERIMENT = "fuzz"
-TRAIN = ("train", "--config", "../config.json", "--out", "run")
+GRID = """
+preset = "smoke"
+seeds = 2
+out = "."
+
+[settings]
+steps = 60
+run.device = "cpu"
+run.metrics_period_transitions = 10
+"""
 EVALUATE = ("evaluate", "run", "--episodes", "1", "--weights", "0", "0.4")
 REPORT = ("report", "run")
+FOLDERS = ("--runs-dir", "runs", "--results-dir", ".")
+
+
+def _training(world: str, *flags: str) -> tuple[str, ...]:
+    return ("train", "--config", f"../{world}.json", "--out", "run", *flags)
+
+
+def _subjects(world: str, share: float) -> list[Subject]:
+    inspect = ("inspect", "run", "--max-steps", "5", "--no-open")
+    reading = {"evaluate": EVALUATE, "inspect": inspect, "report": REPORT, "train": _training(world)}
+    extending = _training(world, "--steps", str(MORE))
+    writing = {"resume": _training(world), "restart": _training(world, "--restart")}
+    return [
+        Subject(world, share, {**reading, "extend": extending}, ("extend",)),
+        Subject(f"{world}-half", share / 2, writing, tuple(writing), is_started=True),
+    ]
+
+
 SUBJECTS = (
+    *_subjects("maze", 4),
+    *_subjects("atari", 1),
+    *_subjects("minatar", 1.5),
     Subject(
-        "finished",
+        "sweep",
+        1,
         {
-            "evaluate": EVALUATE,
-            "inspect": ("inspect", "run", "--max-steps", "5", "--no-open"),
-            "report": REPORT,
-            "train": TRAIN,
+            "sweep --status": ("sweep", "--status", "."),
+            "sweep --plan": ("sweep", "../grid.toml", "--plan"),
+            "sweep": ("sweep", "../grid.toml"),
         },
     ),
-    Subject("half", {"resume": TRAIN, "restart": (*TRAIN, "--restart")}),
-    Subject("sweep", {"sweep --status": ("sweep", "--status", ".")}, ("run", "run-2")),
-    Subject("kept", {"experiment": ("experiment", EXPERIMENT, "--runs-dir", "runs", "--results-dir", ".")}, ()),
+    Subject(
+        "kept",
+        2,
+        {
+            "experiment": ("experiment", EXPERIMENT, *FOLDERS),
+            "experiment --list": ("experiment", EXPERIMENT, *FOLDERS, "--list"),
+            "report": ("report", "fuzz/runs/run"),
+        },
+        ("experiment",),
+    ),
 )
 
 
@@ -83,26 +150,31 @@ def prepare(root: Path) -> None:
     lighten()
     for module in ("train", "evaluate", "inspect", "report", "sweep", "experiment"):
         importlib.import_module(f"eva.cli.{module}")
-    for module in ("eva.inspect.page", "eva.report.pages", "eva.runs.sweep.manifest", "eva.runs.record.tensorboard"):
-        importlib.import_module(module)
+    for module in ("inspect.page", "report.pages", "runs.sweep.manifest", "runs.sweep.cost", "runs.record.tensorboard"):
+        importlib.import_module(f"eva.{module}")
     provenance._git = lambda *_: None  # type: ignore[assignment]  # three processes for each run
-    (root / "config.json").write_text(CONFIG.to_json())
-    for name, steps in (("finished/run", STEPS), ("half/run", HALF)):
-        train(replace(CONFIG, steps=steps), root / name, io.StringIO())
-    for name in ("run", "run-2"):
-        shutil.copytree(root / "finished" / "run", root / "sweep" / name)
-    runs = tuple(TrackedRun(root / "sweep" / name, STEPS) for name in ("run", "run-2"))
-    Manifest("grid", root / "sweep", runs).write()
-    job = Job(Path("run"), CONFIG)
+    for world, config in WORLDS.items():
+        (root / f"{world}.json").write_text(config.to_json())
+        half = root / f"{world}-half" / "run"
+        train(replace(config, steps=HALF), half, io.StringIO())
+        train(config, root / world / "run", io.StringIO())
+        shutil.copytree(half / "checkpoints" / f"step-{HALF:012}", half / "checkpoints" / f"diverged-step-{HALF:012}")
+    (root / "grid.toml").write_text(GRID)
+    sweep, jobs = root / "sweep", read_grid(root / "grid.toml").jobs
+    for each in jobs:
+        train(each.config, sweep / each.directory, io.StringIO())
+    Manifest("grid", sweep, tuple(TrackedRun(sweep / job.directory, job.config.steps) for job in jobs)).write()
+    job = Job(Path("run"), WORLDS["maze"])
     EXPERIMENTS[EXPERIMENT] = Experiment(
         EXPERIMENT, "Fuzz", "Is damage noticed?", lambda: (Arm("maze", "EVA", (job,)),), (), figures=lambda _: {}
     )
-    Records(root / "kept", EXPERIMENT).keep(job, root / "finished" / "run")
+    Records(root / "kept", EXPERIMENT).keep(job, root / "maze" / "run")
 
 
 def lighten() -> None:
-    """Leave out what takes long and reads no file: figures, and the training of runs that an experiment lacks."""
+    """Leave out what takes long and reads no file: figures, most states of comparisons, training of missing runs."""
     plots.svg = lambda *_, **__: ""  # type: ignore[assignment]
+    accuracy.WARM_UP_STEPS, accuracy.MEASURED_STEPS = 8, 2
     plots.files = lambda *_, **__: (b"", b"")  # type: ignore[assignment]
 
     def lacking(_: object, jobs: Sequence[Job], __: object) -> list[Outcome]:
@@ -128,29 +200,9 @@ def perform(arguments: Sequence[str], folder: Path) -> Result:
     return Result(code, output.getvalue(), digests(folder))
 
 
-def killed(arguments: Sequence[str], folder: Path, prelude: Callable[[], object], after: float) -> int:
-    """Run a command in a forked process that calls `prelude` first, and kill it after some seconds.
-
-    Returns its exit code, or minus the number of the signal that killed it.
-    """
-    child = os.fork()
-    if child == 0:
-        prelude()
-        result = perform(arguments, folder)
-        os._exit(1 if "Traceback" in result.output else result.code)
-    end = time.monotonic() + after
-    while time.monotonic() < end:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid != 0:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def digests(folder: Path) -> dict[str, str]:
     """Return the digest of every file whose bytes are promised."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.name in (*PROMISED, *PAGES)]
+    paths = [path for path in sorted(folder.rglob("*")) if path.name in (*PROMISED, *LEARNED, *PAGES)]
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in paths

@@ -497,6 +497,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {  # cha
     "checksums of text": lambda plain, arrays: plain["records"].update(sha256="many"),
     "sizes of text": lambda plain, arrays: plain["records"].update(sizes="many"),
     "seconds of text": lambda plain, arrays: plain["records"].update(seconds="many"),
+    "endless seconds": lambda plain, arrays: plain["records"].update(seconds=10**400),
 }
 
 
@@ -533,6 +534,16 @@ def test_forged_checkpoints_are_rejected_in_a_sentence(half, tmp_path, capsys):
         assert "after 60 transitions does not fit the run (" in one_sentence(error), name
         assert {**recorded_files(run), str(run / ".lock"): 0} == {**before, str(run / ".lock"): 0}, name
         shutil.rmtree(run)
+
+
+def test_errors_after_a_resume_from_a_forged_checkpoint_are_one_sentence(halfway, capsys):
+    """Not all content can be checked when it is loaded."""
+    forged(halfway, lambda plain, arrays: plain["training"]["agent"].update(transitions={}))
+    assert main(command(CONFIG, halfway)) == 2
+    sentence = one_sentence(capsys.readouterr().err.replace("Error: ", " "))
+    assert "the run failed after it went on from 60 transitions (Type" in sentence
+    assert "pass --restart to start over; otherwise report this error." in sentence
+    assert status_of(halfway)["state"] == "failed"
 
 
 def test_escape_codes_do_not_reach_the_terminal(halfway, capsys):

@@ -85,6 +85,12 @@ def resolved(layout: str) -> str:
     return layout if layout in LAYOUTS else "\n".join(load_layout(layout).rows) + "\n"
 
 
+def check_recorded(layout: str) -> None:
+    """Raise UserError unless the layout of a recorded run is what `resolved` returned: it must not name a file."""
+    if layout not in LAYOUTS and "\n" not in layout:
+        raise UserError(f"maze.layout is {layout[:100]!r}, but in a run it must be {' or '.join(LAYOUTS)}, or a map.")
+
+
 def load_layout(layout: str | MazeLayout) -> MazeLayout:
     """Return a layout from its name, the path of a text file, or the text of a map (which contains a newline).
 

@@ -42,16 +42,19 @@ class GymnasiumVector:
         self._draws = draws and self._environments[0].render_mode == "rgb_array"
         self.picture: Pictures | None = None
         self.no_picture = "it has no render mode rgb_array"
-        self.frames_per_second = float(self._environments[0].metadata.get("render_fps") or _FRAMES_PER_SECOND)
-        self.spec = _spec_of(self._environments[0], len(seeds))
+        with reported_failures(_FAILURES):
+            rate = (self._environments[0].metadata or {}).get("render_fps")
+            self.frames_per_second = float(rate or _FRAMES_PER_SECOND)
+            self.spec = _spec_of(self._environments[0], len(seeds))
 
     def reset(self) -> Observations:
         """Seed every environment and start an episode in each."""
         seeded = zip(self._environments, self._seeds, strict=True)
         with reported_failures(_FAILURES):
             first = [self._checked(environment.reset(seed=seed)[0]) for environment, seed in seeded]
+            stacked = np.stack(first).astype(self.spec.observation_dtype, copy=False)
         self._draw()
-        return np.stack(first).astype(self.spec.observation_dtype, copy=False)
+        return stacked
 
     def step(self, actions: Ints) -> StepOutcome:
         """Take one action in every environment, and reset those whose episode ended."""
@@ -74,7 +77,7 @@ class GymnasiumVector:
     def close(self) -> None:
         """Close every environment, and ignore errors while closing."""
         for environment in self._environments:
-            with suppress(Exception):
+            with suppress(Exception, SystemExit):
                 environment.close()
             _USERS.pop(id(environment.unwrapped), None)
 

@@ -16,7 +16,7 @@ from eva.agent.memory.replay import ReplayBuffer
 from eva.build import EnvironmentFactory, NetworkSource
 from eva.config import EVALUATION_EPSILON, MAX_INSPECTED_STEPS, Config
 from eva.errors import UserError
-from eva.files import as_user_errors, check_writable, write_whole
+from eva.files import Folder, as_user_errors, check_writable, write_whole
 from eva.inspect.axes import axes
 from eva.inspect.episode import PlayedEpisode, play
 from eva.inspect.memories import Memories, floats, integers
@@ -73,8 +73,11 @@ def inspect_run(
 def _check_writable(out: Path) -> None:
     """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
     check_writable(out)
-    with as_user_errors(out):
-        taken = out.exists() and not (out.is_file() and out.read_bytes().startswith(DOCTYPE))
+    taken = False
+    with as_user_errors(out), Folder(out.parent) as folder:
+        if folder.has(out.name):
+            with folder.open(out.name) as file:
+                taken = file.read(len(DOCTYPE)) != DOCTYPE
     if taken:
         raise UserError(f"{out} exists and is not an HTML page: choose another name.")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eva.config import NOT_IDENTITY, MazeConfig
 from eva.envs.maze_dynamics import random_return
-from eva.envs.maze_layout import load_layout, optimal_return
+from eva.envs.maze_layout import check_recorded, load_layout, optimal_return
 from eva.errors import UserError
 from eva.games import MINATAR_SCORES, minatar_game
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
@@ -128,10 +128,11 @@ def levels(config: Mapping[str, Any]) -> tuple[float | None, float | None]:
         if config["environment"]["id"] != MAZE_ID:
             return None, None
         maze = config["maze"]
+        check_recorded(maze["layout"])
         layout, num_coins = load_layout(maze["layout"]), int(maze["num_coins"])
         steps = int(maze.get("max_episode_steps", MazeConfig().max_episode_steps))
         return optimal_return(layout, num_coins), random_return(layout, num_coins, steps)
-    except (UserError, KeyError, TypeError, ValueError):  # a missing layout file only removes the lines from the figure
+    except (UserError, KeyError, TypeError, ValueError):  # an invalid layout only removes the lines from the figure
         return None, None
 
 

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -65,7 +67,7 @@ def read_runs(paths: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
     for path in paths:
         if not path.is_dir():
             raise UserError(f"'{path}' is not a directory: give run directories, or a folder that contains some.")
-        configs = [path / "config.json"] if (path / "config.json").exists() else list(path.rglob("config.json"))
+        configs = [path / "config.json"] if (path / "config.json").exists() else _configs_below(path)
         if not configs:
             raise UserError(f"No config.json in or under '{path}': give a directory written by 'eva train'.")
         found.update(config.parent.resolve() for config in configs)
@@ -80,6 +82,19 @@ def read_runs(paths: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
     if not runs:
         raise UserError(left_out[0])
     return runs, left_out
+
+
+def _configs_below(path: Path) -> list[Path]:
+    """Return the paths of all config.json, however deep; links to folders are not followed, as by `Path.rglob`."""
+    found, folders = list[Path](), [path]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name == "config.json":
+                    found.append(Path(entry.path))
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+    return found
 
 
 def read_run(path: Path) -> RunRecord:

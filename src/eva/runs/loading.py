@@ -20,6 +20,7 @@ from eva.agent.memory.rings import whole
 from eva.build import EnvironmentFactory, NetworkSource, build_agent, environment_spec
 from eva.config import Config, Device, parse_config
 from eva.digests import MANIFEST, FileEntry, read_manifest
+from eva.envs.maze_layout import check_recorded
 from eva.errors import UserError
 from eva.files import Folder, read_file
 from eva.runs.checkpoint.state import pack, unpack
@@ -85,6 +86,7 @@ def load(
         config = parse_config(path / "config.json", content)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
+    check_recorded(config.maze.layout)
     # The policy and memory of a run that is not finished, if any, are those of an earlier finish.
     learned = None if read_status(path).state == "finished" else _newest_checkpoint(path, config)
     spec = environment_spec(config, environment)

@@ -136,7 +136,8 @@ def train(
     with closing(training), recording(directory, training.agent.device, stream) as recorder:
         checkpointer = Checkpointer(training, directory)
         checkpointer.start(recorder.provenance, recorder.display.print, restart=restart)
-        _run(training, checkpointer, recorder)
+        with checkpointer.doubting():
+            _run(training, checkpointer, recorder)
 
 
 def _print_fitted(given: Config, config: Config, stream: TextIO) -> None:

@@ -57,7 +57,13 @@ def elsewhere(jobs: Sequence[Job], folder: Path) -> list[Job]:
     return [replace(job, directory=folder / job.directory.name) for job in jobs]
 
 
-def test_ray_matches_local_run_and_others_continue_after_a_failure(tmp_path: Path) -> None:
+def test_ray_matches_local_run_and_others_continue_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files beside replace no module of the processes that Ray starts."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("queue", "subprocess", "fcntl", "zlib", "tomllib"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'shadowed')!r}, 'w').close()\n")
     good = Job(tmp_path / "ray" / "good", tiny(steps=120))
     bad = Job(tmp_path / "ray" / "bad", tiny(steps=120, learner={"learning_rate": 1e30}))
     stream, reported = io.StringIO(), list[Outcome]()
@@ -71,6 +77,7 @@ def test_ray_matches_local_run_and_others_continue_after_a_failure(tmp_path: Pat
     (here,) = elsewhere([good], tmp_path / "here")
     work(here)
     same([good], [here])
+    assert not (tmp_path / "shadowed").exists()
 
 
 @pytest.fixture

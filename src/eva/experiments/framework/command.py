@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eva.errors import UserError
+from eva.errors import UserError, printable
 from eva.experiments.framework.definition import Arm, Experiment, jobs_of
 from eva.experiments.framework.evidence import MEASURED, Evidence, Records
 from eva.experiments.framework.page import contents
@@ -118,7 +118,7 @@ def list_runs(experiment: Experiment, places: Places) -> str:
     records, lines = places.records(experiment), []
     for job in jobs_of(places.arms(experiment)):
         done, status = places.find(job, records), read_status(places.runs_here / job.directory)
-        so_far = f"{status.state} at {status.step:,}" if status.step else "to do"
+        so_far = "to do" if status.state == "absent" else printable(f"{status.state} at {status.step:,}")
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
     if not lines:
         return f"{experiment.name} has no runs: it is a measurement of this machine"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from eva.runs.checkpoint.state import pack, unpack
 from eva.runs.checkpoint.store import Checkpoint, CheckpointStore
 from eva.runs.record.directory import RunDirectory, checked_records
 from eva.runs.record.status import read_status
+from eva.runs.stopping import StoppedError
 
 if TYPE_CHECKING:
     from eva.runs.loop import Training
@@ -33,6 +36,7 @@ class Checkpointer:
         self._period_transitions = config.checkpoint_period_transitions or math.inf
         self._saved_seconds = time.monotonic()
         self._saved_transitions = 0
+        self._resumed_step: int | None = None  # of the checkpoint that the run goes on from
 
     def start(self, provenance: Mapping[str, Any], report: Callable[[str], None], *, restart: bool = False) -> None:
         """Resume from the newest good checkpoint, or begin the run if there is none or `restart` is true."""
@@ -68,7 +72,24 @@ class Checkpointer:
         report(f"{path} goes on from {step:,} transitions.")
         if warning_of_environment is not None:
             report(warning_of_environment)
-        self._saved_transitions = step
+        self._saved_transitions = self._resumed_step = step
+
+    @contextmanager
+    def doubting(self) -> Iterator[None]:
+        """Turn errors that a forged checkpoint may have caused into a UserError: not all content can be checked."""
+        try:
+            yield
+        except (UserError, StoppedError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            if self._resumed_step is None:
+                raise
+            *_, where = traceback.extract_tb(error.__traceback__)
+            raise UserError(
+                f"the run failed after it went on from {self._resumed_step:,} transitions ({type(error).__name__}: "
+                f"{first_line(error)}, in {Path(where.filename).name}, line {where.lineno}): if the checkpoint in "
+                f"{self._directory.path} is not your own, pass --restart to start over; otherwise report this error."
+            ) from error
 
     def save_if_due(self) -> None:
         """Save a checkpoint if the period in minutes or in transitions has passed."""

@@ -208,7 +208,7 @@ def _load(parent: Folder, name: str, identity: Mapping[str, Any]) -> Checkpoint:
 
 def _read_manifest(folder: Folder) -> dict[str, Any]:
     """Return the manifest after verifying its checksum and format."""
-    manifest = parse_names(unsealed(folder.read(_MANIFEST, 2 * fmt.JSON_BYTES)))
+    manifest = parse_names(unsealed(folder.read(_MANIFEST)))
     if (number := parse_size(manifest["format"])) > FORMAT:
         raise UserError(f"{folder.path / _MANIFEST} was written by a newer eva (format {number}): upgrade eva.")
     if number != FORMAT:

@@ -27,6 +27,7 @@ from eva.types import State
 
 _GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to; truncated on resume
 _LEARNED = ("policy.safetensors", "memory.safetensors")
+_MOST_SECONDS = 1e12  # that a run can have lasted
 _REMEDY = ("read", "restore it or start over with --restart")
 
 
@@ -230,7 +231,7 @@ class RunDirectory:
 
 def checked_records(state: State) -> State:
     """Return what `RunDirectory.get_state` returned; raises ValueError, KeyError or TypeError for anything else."""
-    if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS, ACCURACY} or not 0 <= state["seconds"] < math.inf:
+    if not state["sizes"].keys() <= {*_GROWING, EVALUATIONS, ACCURACY} or not 0 <= state["seconds"] < _MOST_SECONDS:
         raise ValueError("these are no records")
     parse_names(state.get("sha256", {}))
     for size in (*state["sizes"].values(), state["step"]):

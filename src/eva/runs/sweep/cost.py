@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from eva.build import environment_spec
-from eva.config import Config
+from eva.config import Config, find_config
+from eva.digests import MANIFEST
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.runs.record.formatting import aligned, duration
@@ -57,6 +58,8 @@ def estimate_cost(
     left = [job for job in jobs if not job.is_done_in(job.directory)]
     steps = [max(0, job.config.steps - read_status(job.directory).step) for job in left]
     counts = f"{len(jobs)} runs, {len(jobs) - len(left)} of them done; {sum(steps):,} transitions left"
+    if unreadable := [str(job.directory) for job in jobs if _is_unreadable(job)]:
+        counts += f"\ndamaged, or of another configuration: {', '.join(unreadable)}"
     if not left:
         return counts
     kinds = sorted({_kind(job.config) for job in left})
@@ -79,6 +82,15 @@ def estimate_cost(
     ]
     rows = [_row(num_nodes, runs_per_node, seconds, gigabytes) for num_nodes in _NUM_NODES]
     return "\n".join([*lines, aligned(["nodes", "runs at a time", "time", "GB on each node"], rows)])
+
+
+def _is_unreadable(job: Job) -> bool:
+    """Return whether what a run recorded so far cannot be used, or not all of it."""
+    if (status := read_status(job.directory)).state == "absent":
+        return job.directory.exists() and any(job.directory.glob("[!.]*"))
+    config, is_sealed = find_config(job.directory), (job.directory / MANIFEST).exists()
+    is_without_speed = is_sealed and last_speed(job.directory) is None
+    return status.state == "damaged" or config is None or config.identity != job.config.identity or is_without_speed
 
 
 def _row(num_nodes: int, runs_per_node: int, seconds: Sequence[float], gigabytes: float) -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from eva.errors import printable
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.sweep.jobs import Job
 from eva.runs.sweep.progress import TrackedRun, as_table, summary
@@ -52,4 +53,4 @@ class Dashboard:
 
     def print(self, sentence: str) -> None:
         """Print a line."""
-        self._console.print(sentence, markup=False)
+        self._console.print(printable(sentence), markup=False)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eva.digests import sealed, unsealed_if_sealed
+from eva.digests import parse_size, sealed, unsealed_if_sealed
 from eva.errors import BusyError, UserError, printable
 from eva.files import as_user_errors, locked, read_file, write_whole
 from eva.runs.record.formatting import aligned
@@ -39,10 +39,9 @@ class Manifest:
         try:
             content = unsealed_if_sealed(read_file(path))
             runs = tuple(
-                TrackedRun(folder / Path(run["directory"]).relative_to("."), int(run["steps"]))
-                for run in content["runs"]
+                TrackedRun(_inside(folder, run["directory"]), parse_size(run["steps"])) for run in content["runs"]
             )
-            failed = {folder / directory: str(error) for directory, error in content["failed"].items()}
+            failed = {_inside(folder, directory): str(error) for directory, error in content["failed"].items()}
             written = path.stat().st_mtime
             for status, each in [(read_status(each), each) for each in failed]:
                 if status.state == "finished" and status.written > written:
@@ -64,6 +63,13 @@ class Manifest:
         if rows:
             parts.append(aligned(["run", "state", "transitions", "steps/s", "error"], rows))
         return "\n\n".join(parts)
+
+
+def _inside(folder: Path, directory: str) -> Path:
+    """Return the path of a run directory; raises ValueError if it is not in the folder."""
+    if Path(directory).is_absolute() or ".." in Path(directory).parts:
+        raise ValueError(f"{directory!r} is outside")
+    return folder / directory
 
 
 def run_sweep(name: str, folder: Path, jobs: Sequence[Job], executor: Executor) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from eva.digests import read_manifest
 from eva.files import Folder
 from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
@@ -15,6 +16,7 @@ from eva.runs.sweep.jobs import Job
 
 _MAX_SILENT_SECONDS = 300.0  # a run that wrote nothing for longer does not count as running
 _MAX_LINE_BYTES = 200  # of timing.jsonl
+_SLOWEST, _FASTEST = 0.1, 1e9  # steps per second: one decimal is recorded
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,16 @@ class Progress:
 
 
 def last_speed(directory: Path) -> float | None:
-    """Return the last steps per second that a run recorded, or None."""
+    """Return the last steps per second that a run recorded, or None if there are none, or if they are damaged."""
     try:
         with Folder(directory) as folder, folder.open("timing.jsonl") as file:
+            if (entry := read_manifest(directory).get("timing.jsonl")) is not None:
+                entry.check(file)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
-            return float(json.loads(file.read().splitlines()[-1])["steps_per_second"])
+            speed = float(json.loads(file.read().splitlines()[-1])["steps_per_second"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
+    return speed if _SLOWEST <= speed <= _FASTEST else None
 
 
 def summary(progress: Sequence[Progress]) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -149,10 +150,22 @@ def _reach(address: str) -> None:
         socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
 
 
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Leave the working directory: Ray puts it first on the path of its workers, before the standard library."""
+    here = Path.cwd()
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(here)
+
+
 def _connect(address: str | None) -> None:
     try:
         _reach(address or "")
-        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        with _elsewhere():
+            ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         reason = first_line(error).rstrip(".")
         raise UserError(
