@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eva.agent.exploration import LinearSchedule
-from eva.agent.network import QNetwork
+from eva.agent.network import QNetwork, differentiate
 from eva.agent.optimisers import Optimiser
 from eva.agent.own_network import OwnNetwork
 from eva.types import Batch, State
@@ -91,17 +91,17 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """Take one gradient step; nothing waits for the device."""
         targets = self.targets(batch)
-        q, h = self.network(self._as_floats(batch.observations))
-        loss, gradient, errors = self._loss(q.detach(), targets, batch)
+        q, h, backward = differentiate(self.network, self._as_floats(batch.observations))
+        loss, gradient, errors = self._loss(q, targets, batch)
         self.optimiser.zero_grad()
-        q.backward(gradient)
+        backward(gradient)
         if self.max_gradient_norm is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.max_gradient_norm)
         self.optimiser.step(self.learning_rate(self.num_updates))
         self.num_updates += 1
         if self.num_updates % self.target_period_updates == 0:
             self.target_network.load_state_dict(self.network.state_dict())
-        return Update(loss, errors, h.detach())
+        return Update(loss, errors, h)
 
     def _as_floats(self, observations: Tensor) -> Tensor:
         """Return bytes as floats, valid until the next call: one scratch buffer, which stays in the caches."""

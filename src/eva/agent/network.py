@@ -1,7 +1,7 @@
 """The parametric value function: torso -> embedding h -> Q_theta. It always returns both."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,8 @@ from torch.nn import functional
 from torch.nn.utils import skip_init
 
 from eva.agent.linear import linear
+from eva.agent.passes.small import SmallPasses
+from eva.agent.passes.vector import join
 
 
 class QNetwork(nn.Module):
@@ -42,7 +44,7 @@ class QNetwork(nn.Module):
         layers: list[nn.Module] = []
         if self._is_image:
             self._channels_last = is_channels_last(observation_shape)
-            height, width, depth = image_shape(observation_shape)
+            self._image_shape = height, width, depth = image_shape(observation_shape)
             for out, filter_size, stride in zip(channels, filter_sizes, strides, strict=True):
                 layers += [skip_init(nn.Conv2d, depth, out, filter_size, stride=stride), nn.ReLU()]
                 depth = out
@@ -56,8 +58,12 @@ class QNetwork(nn.Module):
         self.torso = nn.Sequential(*layers, skip_init(nn.Linear, size, embedding_size), nn.ReLU())
         self.head = skip_init(nn.Linear, embedding_size, num_actions)
         self.num_actions = num_actions
+        self._passes: SmallPasses | None = None
+        self._listed: list[int] = []
         _initialise(self, generator)
         self._list_parameters()
+        if self._passes is not None:
+            join(list(self.parameters()))
         # `load_state_dict(assign=True)` replaces them
         self.register_load_state_dict_post_hook(QNetwork._list_parameters)  # type: ignore[no-untyped-call]
 
@@ -66,9 +72,15 @@ class QNetwork(nn.Module):
         self._convolutions = [(m.weight, m.bias, m.stride) for m in modules if isinstance(m, nn.Conv2d)]
         self._fully_connected = [(m.weight, m.bias) for m in modules if isinstance(m, nn.Linear)]
         self._head = (self.head.weight, self.head.bias)
+        listed = [id(parameter) for parameter in self.parameters()]
+        if self._is_image and listed != self._listed:
+            passes = SmallPasses(self._image_shape, self._convolutions, self._fully_connected, self._head, self._white)
+            self._passes, self._listed = passes if passes.suits else None, listed
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
+        if not torch.is_grad_enabled() and (passes := self.passes) is not None:
+            return passes.forward(observations if self._channels_last else observations.permute(0, 2, 3, 1))
         h = self._as_input(observations)
         for i, (weight, bias, stride) in enumerate(self._convolutions):
             filters = weight / self._white if i == 0 else weight
@@ -77,6 +89,12 @@ class QNetwork(nn.Module):
         for weight, bias in self._fully_connected:
             h = linear(h, weight, bias).relu_()
         return self.values(h), h
+
+    @property
+    def passes(self) -> SmallPasses | None:
+        """Passes without autograd, if they suit this network, for as long as it is on the CPU in float32."""
+        weight = self._head[0]
+        return self._passes if weight.device.type == "cpu" and weight.dtype == torch.float32 else None
 
     def values(self, embeddings: Tensor) -> Tensor:
         """Return Q_theta of states known by their embeddings (P6), (..., D) -> (..., A)."""
@@ -89,6 +107,19 @@ class QNetwork(nn.Module):
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
         pixels = observations.to(torch.float32, memory_format=torch.channels_last)
         return pixels if self._convolutions else pixels / self._white  # the first filters divide them
+
+
+def differentiate(network: nn.Module, observations: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor], None]]:
+    """Return Q_theta, (B, A), the embeddings, (B, D), and a function of Q_theta's gradient that sets all others.
+
+    Call the function before the network's next forward pass.
+    """
+    if isinstance(network, QNetwork) and network.passes is not None:
+        with torch.no_grad():
+            return *network(observations), network.passes.backward
+    with torch.enable_grad():
+        q, h = network(observations)
+    return q.detach(), h.detach(), q.backward
 
 
 def is_channels_last(shape: tuple[int, ...]) -> bool:

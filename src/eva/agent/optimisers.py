@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.rmsprop import rmsprop
 
+from eva.agent.passes.vector import joined, parts
 from eva.agent.tensors import check_shapes
 from eva.types import State
 
@@ -20,6 +21,7 @@ class Optimiser:
     """Train parameters in place with `apply`, torch's function that updates parameters and averages.
 
     `averages` are torch's names of the two running averages of each gradient; `epsilon` is added to the denominator.
+    Joined parameters are updated as one vector, and `zero_grad` gives them gradients that are parts of another.
     """
 
     def __init__(
@@ -33,25 +35,34 @@ class Optimiser:
         self._apply = apply
         self._names = list(named)
         self._parameters: list[Tensor] = list(named.values())
-        self._steps = [torch.zeros((), device=parameter.device) for parameter in self._parameters]
-        self._averages = {name: [torch.zeros_like(parameter) for parameter in self._parameters] for name in averages}
+        vector = joined(self._parameters)
+        self._updated = self._parameters if vector is None else [vector]
+        self._gradient = None if vector is None else torch.zeros_like(vector)
+        self._gradients = None if self._gradient is None else parts(self._gradient, self._parameters)
+        self._steps = [torch.zeros((), device=tensor.device) for tensor in self._updated]
+        self._averages = {name: [torch.zeros_like(tensor) for tensor in self._updated] for name in averages}
         self._epsilon = epsilon
 
     def zero_grad(self) -> None:
-        """Clear gradients."""
-        for parameter in self._parameters:
-            parameter.grad = None
+        """Clear gradients; call it before each backward pass."""
+        if self._gradient is not None:
+            self._gradient.zero_()
+        for i, parameter in enumerate(self._parameters):
+            parameter.grad = None if self._gradients is None else self._gradients[i]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """Apply the gradients; every parameter must have one."""
-        gradients = [parameter.grad for parameter in self._parameters]
+        gradients = [p.grad for p in self._parameters] if self._gradient is None else [self._gradient]
         averages = self._averages.values()
-        self._apply(self._parameters, gradients, *averages, [], self._steps, lr=learning_rate, eps=self._epsilon)
+        self._apply(self._updated, gradients, *averages, [], self._steps, lr=learning_rate, eps=self._epsilon)
 
     def state_dict(self) -> State:
         """Return the number of steps and the running averages by parameter name."""
         tensors = {"step": self._steps, **self._averages}
+        if self._gradient is not None:
+            averages = {name: parts(vector, self._parameters) for name, (vector,) in self._averages.items()}
+            tensors = {"step": self._steps * len(self._names), **averages}
         return {name: {key: tensors[key][i] for key in tensors} for i, name in enumerate(self._names)}
 
     @torch.no_grad()

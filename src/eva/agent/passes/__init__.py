@@ -1,0 +1,1 @@
+"""Forward and backward passes of the network that are faster than autograd's."""
