@@ -10,6 +10,7 @@ from eva.types import Bools, Floats, Ints, State
 _UNIT_ROUNDOFFS = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}  # of a product in float32, TF32, bfloat16
 SHORTEST, LONGEST = 1e-14, 1e18  # products of shorter vectors underflow in float32, of longer ones they overflow
 _LARGEST = float(np.finfo(np.float32).max)  # a larger limit cannot be compared with scores
+_MARGIN = 8  # of the lowest scores that are looked at before all are
 _CHUNK = 1 << 15  # keys read at a time: bounds memory use when all keys are candidates or new
 
 
@@ -106,9 +107,13 @@ class NeighbourIndex:
         lengths = self._longest + np.sqrt(np.square(queries64).sum(axis=1))
         if (lengths < LONGEST).all():
             scores = self._score(queries)
-            kth = scores.topk(k, dim=0, largest=False).values[-1].cpu().numpy()
-            limits = self._limits(lengths, kth)
+            lowest = scores.topk(min(k + _MARGIN, len(scores)), dim=0, largest=False)
+            values = lowest.values.cpu().numpy()
+            limits = self._limits(lengths, values[k - 1])
             if (limits < _LARGEST).all():
+                if (values[-1] > limits).all():  # no others are as low
+                    ranks, rows = (values <= limits).nonzero()
+                    return rows, lowest.indices.cpu().numpy()[ranks, rows]
                 near = scores <= self._on_device(limits.astype(np.float32))
                 places, rows = near.cpu().numpy().nonzero()
                 return rows, places
