@@ -142,7 +142,7 @@ def test_settings_hash_keeps_its_definition() -> None:
     """The names of existing run directories contain it."""
     settings = json.loads(Config().to_json())
     del settings["name"], settings["seed"], settings["steps"], settings["eva"]["nonparametric_weight"]
-    del settings["evaluation"], settings["minatar"], settings["eva"]["embeddings"]
+    del settings["evaluation"], settings["minatar"], settings["eva"]["embeddings"], settings["learner"]["precision"]
     later = {"environment": ("kwargs", "wrappers"), "network": ("fit_images", "factory", "fingerprint")}
     for group, names in later.items():
         for name in names:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eva.machine import free_memory
+from eva.machine import free_memory, supports_bfloat16
 
 GIB = 1024**3
 
@@ -68,3 +68,21 @@ def test_limits_of_version_1_groups_apply(machine: Path) -> None:
 
 def test_free_memory_of_this_machine_is_positive() -> None:
     assert 0 < free_memory() < 2**50
+
+
+@pytest.mark.parametrize(
+    ("line", "supported"),
+    [
+        ("flags\t\t: fpu avx512f avx512_bf16 clzero", True),
+        ("flags\t\t: avx512f amx_bf16", True),
+        ("Features\t: fp asimd bf16 i8mm", True),
+        ("flags\t\t: fpu avx512f avx512_bf161", False),
+    ],
+)
+def test_bfloat16_is_found_among_the_processors_flags(tmp_path: Path, line: str, supported: bool) -> None:
+    write(tmp_path / "cpuinfo", f"processor\t: 0\n{line}\nbugs\t\t:\n")
+    assert supports_bfloat16(tmp_path) == supported
+
+
+def test_bfloat16_is_not_assumed_where_the_flags_are_unknown(tmp_path: Path) -> None:
+    assert not supports_bfloat16(tmp_path)

@@ -63,6 +63,7 @@ def build_agent(config: Config, spec: EnvironmentSpec, network: NetworkSource | 
             target_period_updates=learner.target_period_updates,
             double=learner.double,
             max_gradient_norm=learner.max_gradient_norm,
+            precision={"float32": torch.float32, "bfloat16": torch.bfloat16}[learner.precision],
         ),
         build_adjuster(config.eva, replay, q_theta.values, q_theta, spec.num_actions),
         EpsilonGreedy(spec.num_actions, epsilon, streams["exploration"]),

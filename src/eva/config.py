@@ -31,6 +31,7 @@ ADDED_FIELDS = {
     "minatar.repeat_action_probability": 0.1,
     "minatar.difficulty_ramping": True,
     "minatar.max_episode_steps": 10_000,
+    "learner.precision": "float32",
 }
 """Fields that older runs do not have, and the values that describe these runs. A field with this value is left out of
 the identity, so that an older run stays the same run: in its directory, and when it is resumed."""
@@ -175,6 +176,8 @@ class LearnerConfig:  # P16, P48
     """Agent steps between rounds of updates (paper: 1)."""
     updates_per_round: Count = 1
     """Updates in each round, each with its own batch."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the layers in an update; parameters, acting and memory are always float32 (docs/performance.md)."""
     double: bool = False  # P75
     """Double DQN: Q_theta selects the next action, the target network evaluates it (van Hasselt et al., 2016)."""
     clip_rewards: bool = False  # P65

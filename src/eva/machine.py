@@ -20,6 +20,15 @@ def num_cores() -> int:
     return os.cpu_count() or 1  # not Linux
 
 
+def supports_bfloat16(proc: Path = Path("/proc")) -> bool:
+    """Return whether the processor has instructions for bfloat16; False if that is unknown."""
+    try:
+        words = set((proc / "cpuinfo").read_text().split())
+    except OSError:
+        return False
+    return not words.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is ARM's
+
+
 def check_memory(num_slots: int, bytes_per_slot: int, other_remedy: str = "") -> None:
     """Raise a `UserError` if a replay buffer is larger than the free memory."""
     required, free = num_slots * bytes_per_slot, free_memory()

@@ -60,6 +60,7 @@ SWITCHES = {
     "per-environment": {"eva": {"value_buffers": "per-environment", "trace": "n-step", "plan_at_episode_start": True}},
     "recomputed": {"eva": {"remembered_values": "recomputed", "start": "full", "anneal_start_transitions": 90}},
     "refreshed": {"eva": {"embeddings": "refreshed"}, "replay": {"search": "projected"}},
+    "bfloat16": {"learner": {"precision": "bfloat16"}},
     "everything": {
         "eva": {
             "remembered_values": "recomputed",
@@ -169,7 +170,16 @@ def has_reached(path: Path, step: int) -> bool:
 
 @pytest.mark.parametrize(
     ("num_environments", "switches"),
-    [(1, None), (4, None), (1, "kbrl"), (4, "per-environment"), (1, "recomputed"), (4, "refreshed"), (4, "everything")],
+    [
+        (1, None),
+        (4, None),
+        (1, "kbrl"),
+        (4, "per-environment"),
+        (1, "recomputed"),
+        (4, "refreshed"),
+        (4, "everything"),
+        (1, "bfloat16"),
+    ],
 )
 def test_resumed_run_matches_an_uninterrupted_one(tmp_path, num_environments, switches):
     config = run_config(num_environments, **SWITCHES.get(switches, {}))
@@ -408,6 +418,28 @@ def test_many_killed_runs_end_with_the_same_bytes(tmp_path, tmp_path_factory, ca
                 f"write, {same} runs identical to the byte"
             )
     assert all(num == same and inside >= 10 for num, inside, same in figures.values())
+
+
+@pytest.mark.slow
+def test_killed_runs_in_bfloat16_end_with_the_same_bytes(tmp_path, tmp_path_factory):
+    config = run_config(steps=100, **SWITCHES["bfloat16"])
+    expected = reference(config, tmp_path_factory)
+    moments = number_of_moments(config, tmp_path)
+    for number, point in enumerate(kill_points(random.Random(0), moments, 8, 4)):
+        path = tmp_path / str(number)
+        killed(config, path, *point)
+        trained(config, path)
+        assert differing(path, expected) == [], point
+
+
+def test_bfloat16_without_instructions_for_it_prints_a_warning(tmp_path, monkeypatch):
+    sentence = "this processor has no instructions for bfloat16: float32 is faster here."
+    for supported in (False, True):
+        monkeypatch.setattr("eva.runs.loop.supports_bfloat16", lambda supported=supported: supported)
+        said = trained(run_config(steps=20, **SWITCHES["bfloat16"]), tmp_path / str(supported))
+        assert (sentence in said) == (not supported)
+    monkeypatch.setattr("eva.runs.loop.supports_bfloat16", lambda: False)
+    assert sentence not in trained(run_config(steps=20), tmp_path / "float32")
 
 
 # Stop signals

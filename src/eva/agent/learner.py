@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eva.agent.exploration import LinearSchedule
-from eva.agent.network import QNetwork, differentiate
+from eva.agent.network import QNetwork, differentiate, evaluate
 from eva.agent.optimisers import Optimiser
 from eva.agent.own_network import OwnNetwork
 from eva.types import Batch, State
@@ -52,11 +52,12 @@ class Learner:
     target_period_updates: int  # the target network Q~ is a copy of Q_theta, refreshed at this period
     double: bool  # Double DQN (P75)
     max_gradient_norm: float | None = None  # gradients with a larger Euclidean norm are scaled down to it
+    precision: torch.dtype = torch.float32  # of the layers in an update; parameters, targets and the rest are float32
 
     def __post_init__(self) -> None:
         self.target_network = copy.deepcopy(self.network).requires_grad_(False)
         self.num_updates = 0
-        self._floats = torch.empty(0)  # scratch buffer of `_as_floats`
+        self._floats = torch.empty(0, dtype=self.precision)  # scratch buffer of `_as_floats`
 
     def state_dict(self) -> State:
         """Return both networks, the optimiser's averages and the number of updates."""
@@ -79,9 +80,9 @@ class Learner:
     def targets(self, batch: Batch) -> Tensor:
         """Return y = r + gamma max_a Q~(s', a), or r + gamma Q~(s', argmax_a Q_theta(s', a)) if double, (B,)."""
         next_observations = self._as_floats(batch.next_observations)
-        next_q, _ = self.target_network(next_observations)
+        next_q, _ = evaluate(self.target_network, next_observations, self.precision)
         if self.double:
-            chosen = self.network(next_observations)[0].argmax(dim=1, keepdim=True)
+            chosen = evaluate(self.network, next_observations, self.precision)[0].argmax(dim=1, keepdim=True)
             next_values = next_q.gather(1, chosen)[:, 0]
         else:
             next_values = next_q.amax(dim=1)
@@ -91,7 +92,7 @@ class Learner:
     def update(self, batch: Batch) -> Update:
         """Take one gradient step; nothing waits for the device."""
         targets = self.targets(batch)
-        q, h, backward = differentiate(self.network, self._as_floats(batch.observations))
+        q, h, backward = differentiate(self.network, self._as_floats(batch.observations), self.precision)
         loss, gradient, errors = self._loss(q, targets, batch)
         self.optimiser.zero_grad()
         backward(gradient)
@@ -108,7 +109,7 @@ class Learner:
         if observations.dtype != torch.uint8:
             return observations
         if self._floats.shape != observations.shape:
-            self._floats = torch.empty_like(observations, dtype=torch.float32)
+            self._floats = torch.empty_like(observations, dtype=self.precision)
         return self._floats.copy_(observations)
 
     def _loss(self, q: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

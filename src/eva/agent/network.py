@@ -69,7 +69,8 @@ class QNetwork(nn.Module):
 
     def _list_parameters(self, _: object = None) -> None:
         modules = list(self.torso)
-        self._convolutions = [(m.weight, m.bias, m.stride) for m in modules if isinstance(m, nn.Conv2d)]
+        convolutions = [module for module in modules if isinstance(module, nn.Conv2d)]
+        self._convolutions = [(m.weight, m.get_parameter("bias"), m.stride) for m in convolutions]
         self._fully_connected = [(m.weight, m.bias) for m in modules if isinstance(m, nn.Linear)]
         self._head = (self.head.weight, self.head.bias)
         listed = [id(parameter) for parameter in self.parameters()]
@@ -81,13 +82,18 @@ class QNetwork(nn.Module):
         """Return Q_theta, (B, A), and the embedding, (B, D), of observations (B, ...)."""
         if not torch.is_grad_enabled() and (passes := self.passes) is not None:
             return passes.forward(observations if self._channels_last else observations.permute(0, 2, 3, 1))
-        h = self._as_input(observations)
+        return self.forward_in(torch.float32, observations)
+
+    def forward_in(self, dtype: torch.dtype, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `forward` returns, in float32; all layers but the last compute in `dtype`."""
+        h = self._as_input(observations, dtype)
         for i, (weight, bias, stride) in enumerate(self._convolutions):
             filters = weight / self._white if i == 0 else weight
-            h = torch.conv2d(h, filters, bias, stride).relu_()
+            h = torch.conv2d(h, filters.to(dtype), bias.to(dtype), stride).relu_()
         h = h.flatten(start_dim=1)
         for weight, bias in self._fully_connected:
-            h = linear(h, weight, bias).relu_()
+            h = linear(h, weight.to(dtype), bias.to(dtype)).relu_()
+        h = h.float()
         return self.values(h), h
 
     @property
@@ -100,25 +106,32 @@ class QNetwork(nn.Module):
         """Return Q_theta of states known by their embeddings (P6), (..., D) -> (..., A)."""
         return functional.linear(embeddings, *self._head)
 
-    def _as_input(self, observations: Tensor) -> Tensor:
+    def _as_input(self, observations: Tensor, dtype: torch.dtype) -> Tensor:
         if not self._is_image:
-            return observations.float().flatten(start_dim=1)
+            return observations.to(dtype).flatten(start_dim=1)
         if self._channels_last:
             observations = observations.permute(0, 3, 1, 2)  # a view: in memory it stays channels-last
-        pixels = observations.to(torch.float32, memory_format=torch.channels_last)
+        pixels = observations.to(dtype, memory_format=torch.channels_last)
         return pixels if self._convolutions else pixels / self._white  # the first filters divide them
 
 
-def differentiate(network: nn.Module, observations: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor], None]]:
-    """Return Q_theta, (B, A), the embeddings, (B, D), and a function of Q_theta's gradient that sets all others.
+def evaluate(network: QNetwork, observations: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return Q_theta, (B, A), and the embeddings, (B, D), computed in `dtype`; networks of others know only float32."""
+    return network(observations) if dtype == torch.float32 else network.forward_in(dtype, observations)
+
+
+def differentiate(
+    network: QNetwork, observations: Tensor, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Callable[[Tensor], None]]:
+    """Return what `evaluate` returns, and a function that sets all gradients, given Q_theta's.
 
     Call the function before the network's next forward pass.
     """
-    if isinstance(network, QNetwork) and network.passes is not None:
+    if dtype == torch.float32 and isinstance(network, QNetwork) and network.passes is not None:
         with torch.no_grad():
             return *network(observations), network.passes.backward
     with torch.enable_grad():
-        q, h = network(observations)
+        q, h = evaluate(network, observations, dtype)
     return q.detach(), h.detach(), q.backward
 
 

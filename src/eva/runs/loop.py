@@ -13,6 +13,7 @@ from eva.agent.tensors import check_shapes
 from eva.build import EnvironmentFactory, NetworkSource, build_agent, build_environment, complete
 from eva.config import Config
 from eva.errors import UserError
+from eva.machine import supports_bfloat16
 from eva.presets import preset
 from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.evaluate import evaluate_in_training
@@ -136,6 +137,9 @@ def train(
     with closing(training), recording(directory, training.agent.device, stream) as recorder:
         checkpointer = Checkpointer(training, directory)
         checkpointer.start(recorder.provenance, recorder.display.print, restart=restart)
+        on_cpu = training.agent.device.type == "cpu"
+        if directory.config.learner.precision == "bfloat16" and on_cpu and not supports_bfloat16():
+            recorder.display.print("this processor has no instructions for bfloat16: float32 is faster here.")
         with checkpointer.doubting():
             _run(training, checkpointer, recorder)
 

@@ -20,14 +20,13 @@ class SmallPasses:
     def __init__(
         self,
         image_shape: tuple[int, int, int],
-        convolutions: Sequence[tuple[Tensor, Tensor | None, tuple[int, ...]]],
+        convolutions: Sequence[tuple[Tensor, Tensor, tuple[int, ...]]],
         fully_connected: Sequence[tuple[Tensor, Tensor]],
         head: tuple[Tensor, Tensor],
         white: float,
     ) -> None:
         self._convolutions: list[Convolution] = []
         for weight, bias, stride in convolutions:
-            assert bias is not None
             layer = Convolution(weight, bias, stride[0], image_shape, 1.0 if self._convolutions else white)
             self._convolutions.append(layer)
             image_shape = layer.output_shape
