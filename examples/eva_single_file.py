@@ -5,8 +5,9 @@
 
 Read it beside "Fast deep reinforcement learning using online adjustments from the past" (Hansen et al., 2018): the
 numbers of equations and algorithms are the paper's. A test compares it with the library: `eva train maze-2-coins` with
-the same seed makes the same decisions and learns the same weights, bit for bit. What only the library has: records,
-checkpoints and resuming, several environments, faster search, other environments, trace computations and learners.
+the same seed makes the same decisions and learns the same weights, bit for bit, if both compute by autograd: the
+library's own passes of small networks are faster and round differently. What only the library has: records, checkpoints
+and resuming, several environments, faster search, other environments, trace computations and learners.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ def build_agent(config: Config, spec: EnvironmentSpec, network: NetworkSource | 
     streams = generators(config.seed)
     q_theta: Network
     if is_own(config.network, network):
+        if config.learner.precision != "float32":
+            raise UserError("a network of your own is trained in float32: leave learner.precision at float32.")
         q_theta = own_network(config.network, spec, streams["network"], network).to(device)
         config = replace(config, network=replace(config.network, embedding_size=q_theta.embedding_size))
     else:

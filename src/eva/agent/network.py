@@ -115,13 +115,16 @@ class QNetwork(nn.Module):
         return pixels if self._convolutions else pixels / self._white  # the first filters divide them
 
 
-def evaluate(network: QNetwork, observations: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return Q_theta, (B, A), and the embeddings, (B, D), computed in `dtype`; networks of others know only float32."""
-    return network(observations) if dtype == torch.float32 else network.forward_in(dtype, observations)
+def evaluate(network: nn.Module, observations: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return Q_theta, (B, A), and the embeddings, (B, D), computed in `dtype`; a user's network knows float32 alone."""
+    if isinstance(network, QNetwork) and dtype != torch.float32:
+        return network.forward_in(dtype, observations)
+    q, h = network(observations)
+    return q, h
 
 
 def differentiate(
-    network: QNetwork, observations: Tensor, dtype: torch.dtype = torch.float32
+    network: nn.Module, observations: Tensor, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], None]]:
     """Return what `evaluate` returns, and a function that sets all gradients, given Q_theta's.
 
