@@ -18,13 +18,17 @@ NOISE = 0.01  # relative noise of the embeddings: in a real memory no two embedd
 
 
 def pong(
-    weight: float, replay_capacity: int, frames: Literal["raw", "compressed"] = "raw"
+    weight: float,
+    replay_capacity: int,
+    frames: Literal["raw", "compressed"] = "raw",
+    precision: Literal["float32", "bfloat16"] = "float32",
 ) -> tuple[EVAAgent, VectorEnvironment]:
     """Return the paper's agent with a full memory, and its environments. It uses torch's number of threads."""
     config = preset("atari")
     config = replace(
         config,
         replay=replace(config.replay, replay_capacity=replay_capacity, frames=frames),
+        learner=replace(config.learner, precision=precision),
         eva=replace(config.eva, nonparametric_weight=weight),
         run=replace(config.run, device="cpu", threads=torch.get_num_threads()),
     )

@@ -17,10 +17,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments.add_argument("weight", type=float, help="weight of Q_NP; 0 is DQN")
     arguments.add_argument("replay_capacity", type=int, help="transitions in the replay memory")
     arguments.add_argument("frames", choices=["raw", "compressed"], help="how the memory stores frames")
+    arguments.add_argument("precision", choices=["float32", "bfloat16"], help="of the layers in an update")
     options = arguments.parse_args(argv)
     use_cli_thread_settings("benchmarks.atari_ours")
     torch.set_num_threads(2)
-    agent, environment = pong(options.weight, options.replay_capacity, options.frames)
+    agent, environment = pong(options.weight, options.replay_capacity, options.frames, options.precision)
     stopwatch = Stopwatch()
     steps = interact(agent, environment)
     while stopwatch.tick(environment.spec.num_environments):

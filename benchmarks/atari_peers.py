@@ -17,16 +17,26 @@ from benchmarks.peers import Peer, compare
 ROUNDS, THREADS = 5, 2
 PFRL = Peer("pfrl", ("pfrl==0.4.0", "packaging", "gymnasium", "ale-py", "opencv-python-headless"))
 OURS = [sys.executable, "-m", "benchmarks.atari_ours"]
-EVA, COMPRESSED, DQN = "EVA, 500k", "EVA, 500k, compressed", "DQN, 500k"
+EVA, COMPRESSED, BFLOAT16 = "EVA, 500k", "EVA, 500k, compressed", "EVA, 500k, bfloat16"
+DQN = "DQN, 500k"
 SB3_DQN, PFRL_DQN = "Stable-Baselines3 DQN", "pfrl DQN"
 COMMANDS = {
-    EVA: [*OURS, "0.4", "500000", "raw"],
-    COMPRESSED: [*OURS, "0.4", "500000", "compressed"],
-    DQN: [*OURS, "0", "500000", "raw"],
+    EVA: [*OURS, "0.4", "500000", "raw", "float32"],
+    COMPRESSED: [*OURS, "0.4", "500000", "compressed", "float32"],
+    BFLOAT16: [*OURS, "0.4", "500000", "raw", "bfloat16"],
+    DQN: [*OURS, "0", "500000", "raw", "float32"],
     SB3_DQN: [SB3.python, "-m", "benchmarks.atari_sb3"],
     PFRL_DQN: [PFRL.python, "-W", "ignore", "-m", "benchmarks.atari_pfrl"],
 }
-RATIOS = ((EVA, SB3_DQN), (DQN, SB3_DQN), (EVA, PFRL_DQN), (DQN, PFRL_DQN), (EVA, DQN), (COMPRESSED, EVA))
+RATIOS = (
+    (EVA, SB3_DQN),
+    (DQN, SB3_DQN),
+    (EVA, PFRL_DQN),
+    (DQN, PFRL_DQN),
+    (EVA, DQN),
+    (COMPRESSED, EVA),
+    (BFLOAT16, EVA),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -11,15 +11,17 @@ import torch
 from stable_baselines3 import DQN
 
 from benchmarks.command_line import parser
+from benchmarks.maze_settings import TUNED, UNTUNED, settings
 from benchmarks.sb3 import measure
 from eva.integrations.sb3_runs import policy_arguments
-from eva.presets import preset
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser(__doc__).parse_args(argv)
+    arguments = parser(__doc__)
+    arguments.add_argument("setting", choices=[TUNED, UNTUNED], help="a name in maze_settings.py")
+    options = arguments.parse_args(argv)
     torch.set_num_threads(1)
-    config = preset("maze-1-coin")
+    config = settings()[options.setting]
     learner = config.learner
     environment = gymnasium.make("eva/CoinMaze-v0", disable_env_checker=True)
     model = DQN(
@@ -31,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         batch_size=learner.batch_size,
         gamma=learner.discount,
         train_freq=learner.update_period_steps,
-        gradient_steps=1,
-        target_update_interval=learner.target_period_updates,
+        gradient_steps=learner.updates_per_round,
+        target_update_interval=learner.target_period_updates // learner.updates_per_round,
         exploration_initial_eps=config.exploration.epsilon_end,
         exploration_final_eps=config.exploration.epsilon_end,
         policy_kwargs=policy_arguments(config.network),

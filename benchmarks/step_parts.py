@@ -1,7 +1,8 @@
 """A whole step of the agent in the maze compared with the sum of its bare parts, alternately in one process.
 
 The bare parts are the minimum that such an agent needs: one plain PyTorch update on a prepared batch, one inference,
-one step of the maze. Each runs in its own loop, so its code and data stay in the caches, unlike in a whole step.
+one step of the maze. Each runs in its own loop, so its code and data stay in the caches, unlike in a whole step. There
+is one update per transition: the untuned settings of `maze_settings.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from torch.nn import functional
 
 from benchmarks.command_line import parser
 from benchmarks.full_memory import fill
+from benchmarks.maze_settings import UNTUNED, settings
 from benchmarks.medians import microseconds
 from eva.agent.network import QNetwork, is_channels_last
 from eva.build import build_agent, build_environment
 from eva.config import Config
-from eva.presets import preset
 from eva.runs.loop import interact
 from eva.types import Batch
 
@@ -32,7 +33,7 @@ WHOLE = {"DQN, whole step": 0.0, "EVA, whole step": 0.4}
 def main(argv: Sequence[str] | None = None) -> None:
     parser(__doc__).parse_args(argv)
     torch.set_num_threads(1)
-    config = preset("maze-1-coin")
+    config = settings()[UNTUNED]
     parts = bare_parts(config)
     whole = {name: whole_step(with_weight(config, weight)) for name, weight in WHOLE.items()}
     median = microseconds({**whole, **parts}, ROUNDS, STEPS_PER_ROUND)
