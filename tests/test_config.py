@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eva.config import ADDED_FIELDS, NOT_IDENTITY, Config, EVAConfig, LearnerConfig, MinAtarConfig, NetworkConfig
@@ -152,3 +153,25 @@ def test_settings_hash_keeps_its_definition() -> None:
     assert Config().settings_hash() == hashlib.sha256(text.encode()).hexdigest()[:8]
     assert preset("smoke").settings_hash() == "a4e9f95a"
     assert for_environment("CartPole-v1").settings_hash() == "9f36a121"
+
+
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    learner = LearnerConfig(batch_size=np.int16(32), learning_rate=np.float32(0.5), discount=np.int64(1))
+    network = NetworkConfig(channels=(np.int64(4), 8), filter_sizes=(3, np.uint8(3)))
+    config = Config(steps=np.int64(1_000), seed=np.uint64(2**62), learner=learner, network=network)
+    plain = replace(
+        Config(),
+        steps=1_000,
+        seed=2**62,
+        learner=LearnerConfig(batch_size=32, learning_rate=0.5, discount=1),
+        network=NetworkConfig(channels=(4, 8), filter_sizes=(3, 3)),
+    )
+    assert config.to_json() == plain.to_json()
+    assert {type(config.steps), type(config.learner.batch_size), *map(type, config.network.channels)} == {int}
+    assert Config.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("steps", [np.int64(0), np.float64(2.5), np.bool_(True), np.array([1])], ids=repr)
+def test_other_numbers_of_numpy_are_no_counts(steps: Any) -> None:
+    with pytest.raises(UserError, match=r"steps is .* but must be a whole number of at least 1"):
+        Config(steps=steps)

@@ -2,10 +2,12 @@
 
 import functools
 import json
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
+from numbers import Integral, Real
 from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -90,7 +92,10 @@ def flatten(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check(tree: Any, path: str = "") -> None:
-    """Raise UserError for the first field of a wrong type or out of its range; `path` is where the tree is ("eva.")."""
+    """Raise UserError for the first field of a wrong type or out of its range; NumPy's numbers become Python's.
+
+    `path` is where the tree is ("eva.").
+    """
     for name, hint in _hints(type(tree)).items():
         value = getattr(tree, name)
         if isinstance(hint, type) and is_dataclass(hint):
@@ -100,7 +105,11 @@ def check(tree: Any, path: str = "") -> None:
                     f"fields by dataclasses.replace(config.{path}{name}, ...)."
                 )
             check(value, f"{path}{name}.")
-        elif not fits(value, hint):
+            continue
+        if value is not (built_in := _built_in(value)):
+            object.__setattr__(tree, name, built_in)  # frozen: the same value, in a type that JSON knows
+            value = built_in
+        if not fits(value, hint):
             raise FieldError(path + name, value, hint)
 
 
@@ -148,6 +157,8 @@ def in_words(hint: Any) -> str:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (Union, types.UnionType):
         return " or ".join(map(in_words, arguments))
+    if origin is tuple and get_origin(arguments[0]) is Literal:
+        return f"a list of {in_words(arguments[0]).removeprefix('one of ')}"
     if origin is tuple:
         return f"a list of {in_words(arguments[0]).removeprefix('a ')}s"
     if hint is Arguments:
@@ -158,7 +169,7 @@ def in_words(hint: Any) -> str:
 
 def fits(value: Any, hint: Any) -> bool:
     """Return whether a value is of this type and keeps its rules; bool is not int, int is float."""
-    origin, arguments = get_origin(hint), get_args(hint)
+    value, origin, arguments = _built_in(value), get_origin(hint), get_args(hint)
     if origin is Annotated:
         return fits(value, arguments[0]) and all(rule.holds(value) for rule in _rules(hint))
     if origin is Literal:
@@ -172,6 +183,15 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, int | float) and abs(value) <= sys.float_info.max
     return isinstance(value, hint) and (hint is not int or abs(value) < 2**63)
+
+
+def _built_in(value: Any) -> Any:
+    """Return a number of NumPy, or a tuple with some, as int or float; anything else as it is."""
+    if isinstance(value, tuple) and not all(each is _built_in(each) for each in value):
+        return tuple(map(_built_in, value))
+    if isinstance(value, int | float) or not isinstance(value, Real):
+        return value
+    return operator.index(value) if isinstance(value, Integral) else float(value)
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(functools.partial(get_type_hints, include_extras=True))
