@@ -205,6 +205,7 @@ def test_error_about_continuous_actions_contains_the_id() -> None:
     [
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
         ("CartPole-v99", "did you mean 'CartPole-v1'"),
+        ("Mine-v0", "if a module of yours registers it, give MODULE:Mine-v0; if not, "),
         ("eva/CoinMase-v0", f"did you mean '{MAZE_ID}'"),
         ("zzzzzz-v0", "the nearest of "),
         ("not an id!", "not an id!"),

@@ -212,6 +212,8 @@ def _made(environment_id: str, arguments: Mapping[str, Any], *, draws: bool = Fa
         if missing is not None and missing != environment_id.partition(":")[0]:
             raise UserError(f"{environment_id} needs a package that is not installed: {missing}.") from None
         hint = nearest_name(environment_id, gymnasium.registry)
+        if ":" not in environment_id:
+            hint = f"if a module of yours registers it, give MODULE:{environment_id}; if not, {hint}"
         raise UserError(f"there is no environment {environment_id!r} ({str(error).rstrip('.')}): {hint}") from None
     except (Exception, SystemExit) as error:  # raised by the environment's own code
         raise UserError(
