@@ -370,18 +370,35 @@ def refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "flags",
-    ["--weights 1.1", "--weights 0 -0.1", "--weights nan", "--episodes 0", "--epsilon 2", "--seed -1"],
+    ("flags", "sentence"),
+    [
+        ("--weights 1.1", "--weights is (1.1,), but must be a list of numbers between 0 and 1."),
+        ("--weights 0 -0.1", "--weights is (0.0, -0.1), but must be a list of numbers between 0 and 1."),
+        ("--weights nan", "--weights is (nan,), but must be a list of numbers between 0 and 1."),
+        ("--episodes 0", "--episodes is 0, but must be a whole number of at least 1."),
+        ("--epsilon 2", "--epsilon is 2.0, but must be a number between 0 and 1."),
+        ("--seed -1", "--seed is -1, but must be a whole number of at least 0."),
+    ],
 )
 def test_out_of_range_options_are_rejected(
-    flags: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    flags: str, sentence: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "evaluate at least 1 episode" in refused([str(runs["one"]), *flags.split()], capsys)
+    assert sentence in refused([str(runs["one"]), *flags.split()], capsys)
 
 
-def test_empty_weights_raise(runs: dict[str, Path]) -> None:
-    with pytest.raises(eva.UserError, match="1 weight"):
-        eva.evaluate(runs["one"], [], 1)
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"weights": []}, "there is no weight to evaluate"),
+        ({"weights": [0.4, 2]}, "weights is .0.4, 2., but must be a list of numbers between 0 and 1"),
+        ({"num_episodes": 0}, "num_episodes is 0, but must be a whole number of at least 1"),
+        ({"seed": -1}, "seed is -1, but must be a whole number of at least 0"),
+        ({"epsilon": 3}, "epsilon is 3, but must be a number between 0 and 1"),
+    ],
+)
+def test_out_of_range_arguments_raise(changes: dict[str, Any], sentence: str, runs: dict[str, Path]) -> None:
+    with pytest.raises(eva.UserError, match=sentence):
+        eva.evaluate(runs["one"], **{"weights": [0.4], "num_episodes": 1, **changes})
 
 
 def test_path_without_a_run_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import tyro
 from eva.cli.parsing import parse
 from eva.config import EVALUATION_EPISODES, EVALUATION_EPSILON, EVALUATION_WEIGHTS
 from eva.runs.record.formatting import aligned
+from eva.schema import Count, CountOrZero, Share, Shares
 
 if TYPE_CHECKING:
     from eva.runs.record.episodes import Evaluation
@@ -32,13 +33,13 @@ class Evaluate:
 
     run: tyro.conf.Positional[Path]
     """A run directory; of an unfinished run, its newest checkpoint is evaluated."""
-    weights: tuple[float, ...] = EVALUATION_WEIGHTS
+    weights: Shares = EVALUATION_WEIGHTS
     """Weights of Q_NP; 0 is the network alone."""
-    episodes: int = EVALUATION_EPISODES
+    episodes: Count = EVALUATION_EPISODES
     """Episodes for each weight; episode n starts in the same state for every weight."""
-    seed: int = 0
+    seed: CountOrZero = 0
     """Seed of start states and exploration."""
-    epsilon: float = EVALUATION_EPSILON
+    epsilon: Share = EVALUATION_EPSILON
     """Probability of a random action."""
     video: Path | None = None
     """Also record the first episode with the last of the weights: a file that ends in .mp4 or .gif."""

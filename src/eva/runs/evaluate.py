@@ -20,7 +20,7 @@ from eva.runs.loading import load_run
 from eva.runs.record.columns import ACCURACY, EVALUATIONS
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.runs.video import Video
-from eva.schema import Count, CountOrZero, Share, fits
+from eva.schema import Count, CountOrZero, Share, Shares, fits, in_words
 from eva.types import VectorEnvironment
 
 MAX_TOGETHER = 50
@@ -48,9 +48,12 @@ def evaluate(
     """
     if not isinstance(weights, Sequence):
         raise UserError(f"weights is {weights!r}, but must be a list of weights: weights=[{weights!r}].")
-    shares = all(fits(share, Share) for share in (*weights, epsilon))
-    if not (weights and shares and fits(num_episodes, Count) and fits(seed, CountOrZero)):
-        raise UserError("evaluate at least 1 episode and 1 weight, weights and epsilon from 0 to 1, a seed from 0 on.")
+    asked = {"weights": (tuple(weights), Shares), "num_episodes": (num_episodes, Count), "seed": (seed, CountOrZero)}
+    for name, (value, hint) in {**asked, "epsilon": (epsilon, Share)}.items():
+        if not fits(value, hint):
+            raise UserError(f"{name} is {value!r}, but must be {in_words(hint)}.")
+    if not weights:
+        raise UserError("there is no weight to evaluate: give at least one; 0 is the network alone.")
     film = None if video is None else Video(Path(video))
     config, agent = load_run(run, network=network, environment=environment)
     torch.set_num_threads(config.run.threads)
