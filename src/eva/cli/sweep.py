@@ -10,7 +10,7 @@ import tyro
 from eva.cli.experiment import ExperimentOptions
 from eva.cli.parsing import parse
 from eva.errors import UserError, printable
-from eva.machine import num_cores
+from eva.machine import free_memory, num_cores
 from eva.runs.sweep.grid import Grid, read_grid
 from eva.runs.sweep.jobs import Executor
 from eva.schema import Count, CountOrZero, Positive
@@ -38,10 +38,10 @@ class Sweep(ExperimentOptions):
     """Print the hours and memory that the remaining runs take on 1, 8 and 64 nodes, and exit."""
     steps_per_second: Positive | None = None
     """Transitions per second of one run, for --plan; by default measured in the runs, or as in docs/performance.md."""
-    node_cores: Count = 32
-    """Cores of a node, for --plan."""
-    node_memory: Positive = 128.0
-    """Memory of a node in GB, for --plan."""
+    node_cores: Count | None = None
+    """Cores of a node, for --plan; by default those of this machine."""
+    node_memory: Positive | None = None
+    """Memory of a node in GB, for --plan; by default the free memory of this machine."""
 
 
 def main(arguments: list[str]) -> None:
@@ -59,7 +59,8 @@ def main(arguments: list[str]) -> None:
     if asked.plan:
         from eva.runs.sweep.cost import estimate_cost  # imports torch: not for --help
 
-        print(estimate_cost(grid.jobs, asked.node_cores, asked.node_memory, asked.steps_per_second))
+        cores, gigabytes = asked.node_cores or num_cores(), asked.node_memory or round(free_memory() / 1e9, 1)
+        print(estimate_cost(grid.jobs, cores, gigabytes, asked.steps_per_second))
         return
     from eva.runs.sweep.manifest import run_sweep
 

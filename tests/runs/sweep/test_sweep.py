@@ -296,7 +296,8 @@ def test_status_needs_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cost_of_atari_matches_a_hand_calculation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", "atari-55", "--plan", "--steps-per-second", "100"]) == 0
+    node = ["--node-cores", "32", "--node-memory", "128"]
+    assert main(["sweep", "atari-55", "--plan", "--steps-per-second", "100", *node]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "660 runs, 0 of them done; 33,000,000,000 transitions left"
     seconds = 50_000_000 / 100
@@ -306,6 +307,15 @@ def test_cost_of_atari_matches_a_hand_calculation(capsys: pytest.CaptureFixture[
     assert [int(row[1]) for row in rows] == [32, 256, 660]
     assert [" ".join(row[2:4]) for row in rows] == [duration(seconds * num_rounds) for num_rounds in rounds.values()]
     assert list(Path().iterdir()) == [], "an estimate starts no run"
+
+
+def test_nodes_of_a_plan_are_by_default_like_this_machine(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eva.cli.sweep.num_cores", lambda: 3)
+    monkeypatch.setattr("eva.cli.sweep.free_memory", lambda: 17_040_000_000)
+    assert main(["sweep", "maze-one-coin", "--plan"]) == 0
+    assert "; one node: 3 cores, 17 GB" in capsys.readouterr().out
 
 
 def test_cost_counts_remaining_transitions_at_recorded_speeds() -> None:
