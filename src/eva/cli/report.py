@@ -16,7 +16,8 @@ class Report:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run directories, or folders that contain some."""
     out: Path | None = None
-    """Folder of the report; by default the given folder, or the common parent of several."""
+    """Folder of the report, or the name of its page, ending in .html, with the figure beside it; by default report.html
+    in the given folder, or in the common parent of several."""
 
 
 def main(arguments: list[str]) -> None:

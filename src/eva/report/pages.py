@@ -46,14 +46,17 @@ class ReportResult:
 def write_report(paths: Sequence[Path], out: Path | None = None) -> ReportResult:
     """Write `report.html` and `report.png` on all runs in or under `paths`.
 
-    They go to `out`; by default to the folder that was given, or to the common parent of the runs if there are several.
+    They go to the folder `out`, or get its name if it ends in `.html`. By default they go to the folder that was given,
+    or to the common parent of the runs if there are several.
     """
     runs, left_out = read_runs(paths)
     root = Path(os.path.commonpath([run.path for run in runs]))
     tasks = group_tasks(runs)
     names = {run.path: os.path.relpath(run.path, root if len(runs) > 1 else root.parent) for run in runs}
-    folder = out or (paths[0] if len(paths) == 1 else root)
-    html, png = folder / "report.html", folder / "report.png"
+    html = (out or (paths[0] if len(paths) == 1 else root)) / "report.html"
+    if out is not None and out.suffix == ".html":
+        html = out
+    folder, png = html.parent, html.with_suffix(".png")
     text, (_, picture) = page(tasks, names, folder, left_out), plots.files(plots.LearningCurves(tasks))
     with as_user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
