@@ -76,10 +76,7 @@ HEAVY = {
     "ray": {"runs/sweep/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py"},
     "tensorboard": {"runs/record/directory.py", "runs/record/tensorboard.py"},
-    "tyro": {
-        f"cli/{name}.py"
-        for name in ("card", "evaluate", "experiment", "inspect", "parsing", "report", "sweep", "train")
-    },
+    "tyro": {f"cli/{name}.py" for name in (*COMMANDS, "parsing")},
     "zstandard": {"agent/memory/frames.py", "runs/checkpoint/format.py"},
 }
 AGENT_PACKAGES = {"cv2", "numpy", "torch", "zstandard"}

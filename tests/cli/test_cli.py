@@ -14,9 +14,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import eva
 from eva.cli.main import COMMANDS, THREAD_ENVIRONMENT, main
+from eva.cli.parsing import parse
+from eva.cli.train import Train
 from eva.config import Config
 from eva.runs.record.columns import EPISODE_COLUMNS, METRICS
 from tests.helpers.commands import refused
+from tests.helpers.synthetic import draw_nothing
 
 TINY = ["train", "smoke", "--steps", "300"]
 
@@ -178,6 +181,12 @@ def test_train_accepts_any_gymnasium_environment(flag: str) -> None:
         (["smoke", "--device", "tpu"], "--device is 'tpu', but must be one of 'auto', 'cpu', 'cuda'."),
         (["smoke", "--network.channels", "8", "x"], "is '8 x', but must be a list of whole numbers of at least 1."),
         (["smoke", "--seed", "-1"], "--seed is -1, but must be a whole number of at least 0."),
+        (["smoke", "--steps", "2.5"], "--steps is '2.5', but must be a whole number of at least 1."),
+        (["smoke", "--steps", "1e-3"], "--steps is '1e-3', but must be a whole number of at least 1."),
+        (["smoke", "--steps=1.55e1"], "--steps is '1.55e1', but must be a whole number of at least 1."),
+        (["smoke", "--steps", "1e99"], "but must be a whole number of at least 1."),
+        (["smoke", "--steps", "1e999999999"], "--steps is '1e999999999', but must be a whole number of at least 1."),
+        (["smoke", "--steps", "1e2", "--seed", "x"], "--seed is 'x', but must be a whole number of at least 0."),
         (["smoke", "--steps"], "--steps must be followed by a whole number of at least 1."),
         (["smoke", "--eva.trace", "tpc"], "--eva.trace is 'tpc', but must be one of 'tcp', 'n-step', 'kbrl'."),
         (["smoke", "extra"], "unexpected argument 'extra'"),
@@ -277,6 +286,31 @@ def test_presets_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> Non
     assert "--eva.num-neighbours" in capsys.readouterr().out
 
 
+def test_preset_is_printed_in_full_as_a_configuration_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["presets", "maze-2-coins"]) == 0
+    printed = capsys.readouterr().out
+    assert Config.from_json(printed) == eva.preset("maze-2-coins")
+    assert main(["presets", "smoke"]) == 0
+    Path("smoke.json").write_text(capsys.readouterr().out)
+    assert main(["train", "--config", "smoke.json", "--steps", "20"]) == 0
+    assert Path("runs/smoke/weight-0.4/seed-0").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("word", "steps"), [("1e5", 100_000), ("1_000_000", 1_000_000), ("1_2e1", 120), ("1.25e2", 125), ("1E+2", 100)]
+)
+def test_counts_may_be_written_in_scientific_notation(word: str, steps: int) -> None:
+    for flags in (["--steps", word], [f"--steps={word}"]):
+        assert parse(Train, ["smoke", *flags]).steps == steps
+
+
+def test_other_options_keep_scientific_notation() -> None:
+    flags = ["--steps", "1e1", "--learner.learning-rate", "1e-2", "--network.hidden_sizes", "1e1", "8", "--env", "1e1"]
+    asked = parse(Train, flags)
+    assert (asked.steps, asked.learner.learning_rate) == (10, 0.01)
+    assert (asked.network.hidden_sizes, asked.env) == ((10, 8), "1e1")
+
+
 def test_help_shows_the_defaults_of_the_preset(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["train", "smoke", "--help"])
@@ -295,10 +329,11 @@ def test_help_and_presets_cite_no_ledger_numbers(capsys: pytest.CaptureFixture[s
     ("arguments", "expected"),
     [
         (["evaluate"], "RUN is missing: see eva evaluate --help."),
-        (["evaluate", "run", "--weights", "a"], "--weights is 'a', but must be a list of numbers."),
+        (["evaluate", "run", "--weights", "a"], "--weights is 'a', but must be a list of numbers between 0 and 1."),
         (["inspect", "run", "--no-open", "yes"], "--no-open takes no value, but got 'yes'"),
         (["inspect", "run", "--no-open", "--sed", "1"], "there is no option --sed: did you mean '--seed'?"),
-        (["presets", "x"], "unexpected argument 'x'"),
+        (["presets", "smok"], "there is no preset 'smok': did you mean 'smoke'?"),
+        (["presets", "smoke", "x"], "unexpected argument 'x'"),
         (["train", "--preset", "smoke"], "there is no option --preset"),
     ],
 )
@@ -321,6 +356,18 @@ def test_report_compares_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "DQN" in verdict
     assert Path(page).read_text().startswith("<!DOCTYPE html>")
     assert Path(page).with_name("report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_takes_the_name_of_a_page_or_of_a_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_nothing(monkeypatch)
+    assert main([*TINY, "--out", "runs/one"]) == 0
+    for out, page, figure in (("x.html", "x.html", "x.png"), ("here", "here/report.html", "here/report.png")):
+        assert main(["report", "runs", "--out", out]) == 0
+        assert capsys.readouterr().out.endswith(f"\n{page}\n")
+        assert Path(page).read_text().startswith("<!DOCTYPE html>")
+        assert Path(figure).read_bytes().startswith(b"\x89PNG")
 
 
 def test_report_without_runs_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:

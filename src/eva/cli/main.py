@@ -20,7 +20,7 @@ COMMANDS = {
     "experiment": "run an experiment, the paper's or ours, and judge its claims",
     "sweep": "run many training runs, on this machine or on a cluster",
     "report": "compare runs: learning curves, table and verdict on one page",
-    "presets": "list the named configurations",
+    "presets": "list the named configurations, or print one in full",
 }
 """Each command is a module of this package; only the one that is called is imported."""
 

@@ -3,8 +3,10 @@
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
+from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
 import tyro
@@ -14,6 +16,7 @@ from eva.schema import Arguments, FieldError, Rule, field_types, fits, flatten, 
 
 T = TypeVar("T")
 
+_SCIENTIFIC = re.compile(r"\+?\d[\d_]*(\.\d+)?[eE]\+?\d{1,2}")  # 1e5, 2.5e6; a longer exponent is no count
 _REGISTRY = tyro.constructors.ConstructorRegistry()
 
 
@@ -48,6 +51,7 @@ def parse(kind: type[T], arguments: list[str], default: T | None = None) -> T:
     command = f"eva {kind.__name__.lower()}"
     defaults: dict[str, Any] = {} if default is None else {"default": default}
     options = {"--" + path.replace("_", "-"): hint for path, hint in field_types(kind).items()}
+    arguments = list(_with_plain_counts(arguments, options))
     words = list(_split(arguments))
     try:
         with redirect_stderr(io.StringIO()), _REGISTRY:  # tyro prints a box around every error
@@ -78,6 +82,17 @@ def _split(arguments: Sequence[str]) -> Iterator[str]:
 
 def _out_of_range(flag: str, value: Any, options: dict[str, Any]) -> str:
     return f"{flag} is {value}, but must be {_in_words(options[flag])}."
+
+
+def _with_plain_counts(arguments: Sequence[str], options: dict[str, Any]) -> Iterator[str]:
+    """Write counts like 1e5 and 2.5e6, which are whole numbers, as Python writes them."""
+    flag = ""
+    for argument in arguments:
+        name, separator, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        flag = name.replace("_", "-") or flag
+        is_count = "whole number" in _in_words(options.get(flag, bool))
+        plain = Decimal(value) if is_count and _SCIENTIFIC.fullmatch(value) else None
+        yield argument if plain is None or plain != plain.to_integral_value() else f"{name}{separator}{int(plain)}"
 
 
 def _unknown(word: str, words: list[str], options: dict[str, Any]) -> str:
