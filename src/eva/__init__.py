@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from eva.errors import UserError as UserError
     from eva.presets import for_environment as for_environment
     from eva.presets import preset as preset
+    from eva.runs.callbacks import Callback as Callback
+    from eva.runs.callbacks import EndRecord as EndRecord
+    from eva.runs.callbacks import MetricsRecord as MetricsRecord
+    from eva.runs.callbacks import Run as Run
+    from eva.runs.callbacks import StepRecord as StepRecord
     from eva.runs.evaluate import evaluate as evaluate
     from eva.runs.loading import load_run as load_run
     from eva.runs.loop import interact as interact
     from eva.runs.loop import train as train
     from eva.runs.policy import Policy as Policy
     from eva.runs.policy import load_policy as load_policy
+    from eva.runs.record.episodes import Episode as Episode
+    from eva.runs.record.episodes import Evaluation as Evaluation
     from eva.runs.stopping import StoppedError as StoppedError
     from eva.sharing.card import card as card
     from eva.types import EnvironmentSpec as EnvironmentSpec
@@ -39,10 +46,12 @@ _MODULES = {
     "eva.config": ["Config", "EVAConfig"],
     "eva.errors": ["UserError"],
     "eva.presets": ["for_environment", "preset"],
+    "eva.runs.callbacks": ["Callback", "EndRecord", "MetricsRecord", "Run", "StepRecord"],
     "eva.runs.evaluate": ["evaluate"],
     "eva.runs.loading": ["load_run"],
     "eva.runs.loop": ["interact", "train"],
     "eva.runs.policy": ["Policy", "load_policy"],
+    "eva.runs.record.episodes": ["Episode", "Evaluation"],
     "eva.runs.stopping": ["StoppedError"],
     "eva.sharing.card": ["card"],
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],

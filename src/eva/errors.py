@@ -1,7 +1,9 @@
 """Errors that users can fix, and helpers for their messages."""
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 _MOST_NAMES = 20
 _LARGEST_REWARD = 3.4e38  # of a float32, as rewards are stored
@@ -33,6 +35,12 @@ def first_line(error: BaseException) -> str:
 def reason_of(error: BaseException) -> str:
     """Return the type and the message of an exception, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an exception, its message, and the file and line where it was raised, in one line."""
+    *_, where = traceback.extract_tb(error.__traceback__)
+    return f"{reason_of(error)}, in {Path(where.filename).name}, line {where.lineno}"
 
 
 def printable(text: str) -> str:

@@ -2,13 +2,12 @@
 
 import importlib
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from eva.errors import UserError, reason_of
+from eva.errors import UserError, described, reason_of
 
 
 @contextmanager
@@ -30,9 +29,7 @@ def reported_failures(what: str) -> Iterator[None]:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        *_, where = traceback.extract_tb(error.__traceback__)
-        place = f"in {Path(where.filename).name}, line {where.lineno}"
-        raise UserError(f"{what} failed ({reason_of(error)}, {place}): fix it.") from error
+        raise UserError(f"{what} failed ({described(error)}): fix it.") from error
 
 
 def import_callable(path: str, field: str) -> Any:

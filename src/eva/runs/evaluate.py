@@ -17,7 +17,6 @@ from eva.config import EVALUATION_EPISODES, EVALUATION_EPSILON, EVALUATION_WEIGH
 from eva.errors import UserError
 from eva.runs.accuracy import accuracies
 from eva.runs.loading import load_run
-from eva.runs.record.columns import ACCURACY, EVALUATIONS
 from eva.runs.record.episodes import Episode, EpisodeTracker, Evaluation
 from eva.runs.video import Video
 from eva.schema import Count, CountOrZero, Share, Shares, fits, in_words
@@ -67,8 +66,8 @@ def evaluate(
 
 def evaluate_in_training(
     config: Config, agent: EVAAgent, make_environment: EnvironmentFactory | None = None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the lines that `config.evaluation` asks for, each with the name of its record.
+) -> Iterator[Evaluation | dict[str, Any]]:
+    """Yield the evaluations that `config.evaluation` asks for, then the lines of comparisons with exact values.
 
     Everything that training depends on stays as it is.
     """
@@ -77,10 +76,9 @@ def evaluate_in_training(
     for epsilon in evaluation.epsilons:
         for weight in evaluation.weights:
             num_episodes, seed = evaluation.num_episodes, evaluation.seed
-            played = _evaluate(config, agent, weight, num_episodes, seed, epsilon, make_environment)
-            yield EVALUATIONS, played.line
+            yield _evaluate(config, agent, weight, num_episodes, seed, epsilon, make_environment)
     if evaluation.accuracy:
-        yield from ((ACCURACY, line) for line in accuracies(config, agent))
+        yield from accuracies(config, agent)
     index.load_search_state(search_state)
 
 

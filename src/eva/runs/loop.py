@@ -1,6 +1,6 @@
 """The training loop, from a config to a finished run directory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +15,7 @@ from eva.config import Config
 from eva.errors import UserError
 from eva.machine import supports_bfloat16
 from eva.presets import preset
+from eva.runs.callbacks import Callback, checked
 from eva.runs.checkpoint.checkpointer import Checkpointer
 from eva.runs.evaluate import evaluate_in_training
 from eva.runs.record.episodes import EpisodeTracker
@@ -108,6 +109,7 @@ def train(
     stream: TextIO | None = None,
     *,
     restart: bool = False,
+    callbacks: Sequence[Callback] = (),
     network: NetworkSource | None = None,
     environment: EnvironmentFactory | None = None,
 ) -> None:
@@ -121,20 +123,23 @@ def train(
     from its newest checkpoint. The result has the same bytes as an uninterrupted run if the environments can save
     their state. `restart` discards an earlier run in `path` instead.
 
+    `callbacks` are called in order, after the run has written its own records of the event. One of them can end the
+    run with `run.stop(reason)`: a checkpoint is saved, and `train` returns.
+
     Raises:
         StoppedError: After Ctrl-C or SIGTERM; a checkpoint has been saved.
-        UserError: If the configuration, the directory or its files cannot be used.
+        UserError: If the configuration, the directory or its files cannot be used, or if a callback fails.
     """
     given = preset(config) if isinstance(config, str) else config
     if not isinstance(given, Config):
         raise UserError(f"the configuration is {given!r}, but must be an eva.Config or the name of a preset.")
-    config = complete(given, network, environment)
+    callbacks, config = checked(callbacks), complete(given, network, environment)
     directory, stream, is_unfinished = open_run(config, path, stream, restart=restart)
     if not is_unfinished:
         return
     _print_fitted(given, config, stream)
     training = Training(directory.config, network, environment)
-    with closing(training), recording(directory, training.agent.device, stream) as recorder:
+    with closing(training), recording(directory, training.agent.device, stream, callbacks) as recorder:
         checkpointer = Checkpointer(training, directory)
         checkpointer.start(recorder.provenance, recorder.display.print, restart=restart)
         on_cpu = training.agent.device.type == "cpu"
@@ -164,6 +169,10 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
     recorder.start(agent.transitions)
     steps = training.steps()
     while agent.transitions < config.steps:
+        if recorder.stop_reason is not None:
+            recorder.callbacks.checkpoint(checkpointer.save())
+            directory.stop(agent.transitions, recorder.stop_reason)
+            return
         try:
             outcome = next(steps)
         except DivergedError:
@@ -178,10 +187,11 @@ def _run(training: Training, checkpointer: Checkpointer, recorder: Recorder) -> 
         if evaluation_period is not None and is_due(evaluation_period):
             recorder.add_evaluations(agent.transitions, evaluate_in_training(config, agent, training.make_environment))
         if stop.received is not None:
-            checkpointer.save()
+            recorder.callbacks.checkpoint(checkpointer.save())
             directory.stop(agent.transitions)
             raise StoppedError(stop.received)
-        checkpointer.save_if_due()
-    checkpointer.save()
+        if (saved := checkpointer.save_if_due()) is not None:
+            recorder.callbacks.checkpoint(saved)
+    recorder.callbacks.checkpoint(checkpointer.save())
     directory.save_agent(agent)
     directory.finish(agent.transitions, agent.monitor.largest_abs_q, checkpointer.divergence_message)

@@ -22,6 +22,7 @@ from eva.errors import BusyError, UserError
 from eva.files import locked, write_packed
 from eva.presets import preset
 from eva.runs import loop
+from eva.runs.callbacks import MetricsRecord, Run
 from eva.runs.record.recorder import Display
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError
@@ -259,5 +260,5 @@ def test_markup_in_names_is_printed_literally(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COLUMNS", "120")
     stream = io.StringIO()
     with Display("runs/a[/b][red]", 100, stream) as display:
-        display.show({"step": 50.0}, 10.0)
+        display.metrics(Run(Path("run"), tiny()), MetricsRecord({}, 5.0, 10.0))
     assert "runs/a[/b][red]" in stream.getvalue()

@@ -91,18 +91,20 @@ class Checkpointer:
                 f"{self._directory.path} is not your own, pass --restart to start over; otherwise report this error."
             ) from error
 
-    def save_if_due(self) -> None:
-        """Save a checkpoint if the period in minutes or in transitions has passed."""
+    def save_if_due(self) -> Path | None:
+        """Save a checkpoint if the period in minutes or in transitions has passed; returns its path."""
         elapsed = self._training.agent.transitions - self._saved_transitions
         if elapsed >= self._period_transitions or time.monotonic() - self._saved_seconds >= self._period_seconds:
-            self.save()
+            return self.save()
+        return None
 
-    def save(self) -> None:
-        """Save a checkpoint now; raises UserError if the run has diverged."""
+    def save(self) -> Path:
+        """Save a checkpoint now and return its path; raises UserError if the run has diverged."""
         self.check_divergence()
-        self._write(self._store.save)
+        path = self._write(self._store.save)
         self._saved_seconds = time.monotonic()
         self._saved_transitions = self._training.agent.transitions
+        return path
 
     def check_divergence(self, loss: float | None = None) -> None:
         """Raise UserError if loss, values or parameters have diverged; first save diverged-step-N for inspection."""

@@ -190,9 +190,9 @@ class RunDirectory:
         more = {"largest_abs_q": largest_abs_q, "diverged": divergence_message}
         self._write_status("finished", step, **{name: value for name, value in more.items() if value is not None})
 
-    def stop(self, step: int) -> None:
+    def stop(self, step: int, reason: str | None = None) -> None:
         """Mark the run as stopped on request."""
-        self._write_status("stopped", step)
+        self._write_status("stopped", step, **({} if reason is None else {"reason": reason}))
 
     def _open(self, mode: str, step: int = 0) -> None:
         """Open the records to continue after `step`."""
