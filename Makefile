@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 STAMP := $(VENV)/.installed-extras
-EXTRAS := atari,box2d,dev,docs,minatar,ray,sb3,tb,video
+EXTRAS := atari,box2d,dev,docs,export,minatar,ray,sb3,tb,trackio,video,wandb
 
 # One thread per process: more threads slow down small networks.
 export OMP_NUM_THREADS := 1

@@ -75,8 +75,10 @@ HEAVY = {
     "matplotlib": {"report/plots.py"},
     "ray": {"runs/sweep/ray_executor.py"},
     "stable_baselines3": {"integrations/sb3.py"},
-    "tensorboard": {"runs/record/directory.py", "runs/record/tensorboard.py"},
+    "tensorboard": {"runs/track/tensorboard.py"},
+    "trackio": {"runs/track/trackio.py"},
     "tyro": {f"cli/{name}.py" for name in (*COMMANDS, "parsing")},
+    "wandb": {"runs/track/wandb.py"},
     "zstandard": {"agent/memory/frames.py", "runs/checkpoint/format.py"},
 }
 AGENT_PACKAGES = {"cv2", "numpy", "torch", "zstandard"}

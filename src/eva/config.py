@@ -20,7 +20,11 @@ from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.schema import NO_ARGUMENTS, Arguments, Count, CountOrZero, Name, Positive, Scale, Share, Shares, Sizes, Threads
 
 Device = Literal["auto", "cpu", "cuda"]
-NOT_IDENTITY = ("steps", "evaluation.", "network.fit_images", "run.device", "run.checkpoint", "run.stop_when_diverged")
+Tools = tuple[Literal["tensorboard", "wandb", "trackio"], ...]
+NOT_IDENTITY = (
+    *("steps", "evaluation.", "network.fit_images", "run.device", "run.checkpoint", "run.stop_when_diverged"),
+    "run.track",
+)
 """Prefixes of the fields that may change when a run is resumed."""
 ADDED_FIELDS = {
     "eva.embeddings": "stored",
@@ -283,6 +287,8 @@ class RunConfig:
     """Number of newest checkpoints to keep."""
     stop_when_diverged: bool = True
     """If true, stop when abs(Q) exceeds 10 r_max / (1 - gamma); if false, stop only on inf or NaN."""
+    track: Tools = ()
+    """Tools that also get the numbers of the run: TensorBoard, Weights & Biases, trackio; see docs/tracking.md."""
 
 
 @dataclass(frozen=True)

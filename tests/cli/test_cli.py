@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import eva
 from eva.cli.main import COMMANDS, THREAD_ENVIRONMENT, main
@@ -32,7 +31,7 @@ def test_train_writes_a_run_directory(capsys: pytest.CaptureFixture[str]) -> Non
     run = Path("runs/smoke/weight-0.2/seed-3")
     names = {path.name for path in run.iterdir()}
     expected = {"config.json", "provenance.json", "episodes.csv", "metrics.jsonl", "timing.jsonl", "status.json"}
-    assert expected | {"policy.safetensors", "memory.safetensors", "tensorboard"} <= names
+    assert expected | {"policy.safetensors", "memory.safetensors"} <= names
     config = Config.from_json((run / "config.json").read_text())
     assert (config.seed, config.steps, config.eva.nonparametric_weight) == (3, 300, 0.2)
     assert (run / "episodes.csv").read_text().splitlines()[0] == EPISODE_COLUMNS
@@ -253,22 +252,6 @@ def test_run_directory_is_locked_during_training(capsys: pytest.CaptureFixture[s
         assert "another process is training in run" in refused([*TINY, "--out", "run"], capsys)
         other.kill()
     assert main([*TINY, "--out", "run"]) == 0  # a crash leaves no lock behind
-
-
-def test_tensorboard_reads_the_metrics() -> None:
-    assert main([*TINY, "--out", "run"]) == 0
-    assert main(["train", "smoke", "--steps", "400", "--out", "run"]) == 0
-    events = EventAccumulator("run/tensorboard").Reload()
-    lines = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
-    assert [(event.step, event.value) for event in events.Scalars("replay_transitions")] == [
-        (line["step"], line["replay_transitions"]) for line in lines
-    ]
-
-
-def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "eva.runs.record.tensorboard", None)
-    assert main([*TINY, "--out", "run"]) == 0
-    assert not Path("run/tensorboard").exists()
 
 
 def test_presets_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

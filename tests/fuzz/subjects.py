@@ -150,7 +150,7 @@ def prepare(root: Path) -> None:
     lighten()
     for module in ("train", "evaluate", "inspect", "report", "sweep", "experiment"):
         importlib.import_module(f"eva.cli.{module}")
-    for module in ("inspect.page", "report.pages", "runs.sweep.manifest", "runs.sweep.cost", "runs.record.tensorboard"):
+    for module in ("inspect.page", "report.pages", "runs.sweep.manifest", "runs.sweep.cost"):
         importlib.import_module(f"eva.{module}")
     provenance._git = lambda *_: None  # type: ignore[assignment]  # three processes for each run
     for world, config in WORLDS.items():

@@ -44,7 +44,7 @@ from tests.runs.test_resume import (
 )
 
 RECORDS = {"episodes.csv", "metrics.jsonl", EVALUATIONS}
-CONFIG = run_config(steps=100)
+CONFIG = run_config(steps=100, run={"track": ("tensorboard",)})
 
 
 @pytest.fixture(scope="module")

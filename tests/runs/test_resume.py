@@ -266,7 +266,7 @@ def test_train_prints_where_it_resumes_and_finishes(tmp_path, capsys, monkeypatc
 
 
 def test_restart_discards_the_old_run(tmp_path, tmp_path_factory):
-    config, path = run_config(steps=100), tmp_path / "run"
+    config, path = run_config(steps=100, run={"track": ("tensorboard",)}), tmp_path / "run"
     trained(replace(config, steps=120), path)
     (path / "policy.safetensors").write_bytes(b"of the first run")
     (path / "evaluations.jsonl").write_bytes(b"of the first run")

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from eva.cli.parsing import parse
-from eva.config import Config, Device, read_config
+from eva.config import Config, Device, Tools, read_config
 from eva.errors import UserError
 from eva.games import game_name, minatar_game, minatar_game_name
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
@@ -33,6 +33,8 @@ class Train(Config):
     """Device of the network, the learner and the search (run.device)."""
     evaluate_every: Count | None = None
     """Transitions between evaluations during training (evaluation.period_transitions)."""
+    track: Tools = ()
+    """Tools that also get the numbers of the run: TensorBoard, Weights & Biases, trackio (run.track)."""
     out: Path | None = None
     """Run directory; by default runs/NAME[-HASH]/weight-W/seed-S. An unfinished run in it is continued."""
     restart: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -66,6 +68,7 @@ def _apply_flags(asked: Train) -> Config:
         "eva.nonparametric_weight": asked.weight,
         "evaluation.period_transitions": asked.evaluate_every,
         "run.device": asked.device,
+        "run.track": asked.track or None,
     }
     config = Config(**{f.name: getattr(asked, f.name) for f in fields(Config)})
     return changed(config, {path: value for path, value in flags.items() if value is not None})

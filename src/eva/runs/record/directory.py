@@ -26,6 +26,7 @@ from eva.schema import flatten
 from eva.types import State
 
 _GROWING = ("episodes.csv", "metrics.jsonl", "timing.jsonl")  # appended to; truncated on resume
+TRACKED = ("tensorboard", "tracking")  # folders of trackers
 _LEARNED = ("policy.safetensors", "memory.safetensors")
 _MOST_SECONDS = 1e12  # that a run can have lasted
 _REMEDY = ("read", "restore it or start over with --restart")
@@ -42,7 +43,6 @@ class RunDirectory:
         self.config = config
         self.seconds = 0.0  # training time so far
         self._files: dict[str, IO[str]] = {}
-        self._tensorboard: Any = None
         self._growing = (*_GROWING, *evaluation_records(config.evaluation))
         _check_free(path, config)
 
@@ -69,8 +69,6 @@ class RunDirectory:
             closing.callback(self._lock.close)
             for file in self._files.values():
                 closing.callback(file.close)
-            if self._tensorboard is not None:
-                closing.callback(self._tensorboard.close)
             if error is not None and self._files and read_status(self.path).state == "running":
                 self._write_status("failed", error=f"{type(error).__name__}: {error}")
 
@@ -86,7 +84,7 @@ class RunDirectory:
         self.reopen()
         self._write_json("provenance.json", provenance)
         with as_user_errors(self.path):
-            for name in (*_LEARNED, *_GROWING, EVALUATIONS, ACCURACY, "tensorboard"):
+            for name in (*_LEARNED, *_GROWING, EVALUATIONS, ACCURACY, *TRACKED):
                 self._folder.remove(name)
         self._open("w")
         with as_user_errors(self.path):
@@ -121,7 +119,7 @@ class RunDirectory:
         self._write_json("provenance.json", {**origin, "continued": continued})
         self.seconds = state["seconds"]
         self._write_config()
-        self._open("a", state["step"])
+        self._open("a")
 
     def get_state(self) -> State:
         """Sync the records to disk and return their sizes and checksums."""
@@ -148,7 +146,7 @@ class RunDirectory:
             self._files["episodes.csv"].write(row)
 
     def add_metrics(self, metrics: Mapping[str, float | None], seconds: float, steps_per_second: float) -> None:
-        """Append a line to metrics.jsonl, one with the times to timing.jsonl, and both to TensorBoard."""
+        """Append a line to metrics.jsonl, and one with the times to timing.jsonl."""
         if undeclared := set(metrics) - set(METRICS) - set(MORE_METRICS):
             raise ValueError(f"undeclared metrics: {sorted(undeclared)}")
         step = metrics["step"]
@@ -163,11 +161,6 @@ class RunDirectory:
             for file in self._files.values():
                 file.flush()
         self._write_status("running", step)
-        if self._tensorboard is not None:
-            scalars = {**finite, **timing}
-            del scalars["step"]
-            with as_user_errors(self.path):
-                self._tensorboard.add(scalars, step)
 
     def add_line(self, name: str, line: Mapping[str, Any]) -> None:
         """Append a line to evaluations.jsonl or accuracy.jsonl."""
@@ -194,15 +187,11 @@ class RunDirectory:
         """Mark the run as stopped on request."""
         self._write_status("stopped", step, **({} if reason is None else {"reason": reason}))
 
-    def _open(self, mode: str, step: int = 0) -> None:
-        """Open the records to continue after `step`."""
+    def _open(self, mode: str) -> None:
+        """Open the records."""
         with as_user_errors(self.path):
             for name in self._growing:
                 self._files[name] = self._folder.open(name, mode)
-            with suppress(ImportError):  # the extra `tb` is not installed
-                from eva.runs.record.tensorboard import ScalarWriter
-
-                self._tensorboard = ScalarWriter(self._folder, step + 1 if step else 0)
 
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return the content of a file, or {} if it is missing or damaged."""

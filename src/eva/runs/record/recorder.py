@@ -27,6 +27,7 @@ from eva.runs.record.provenance import provenance
 from eva.runs.record.safe_stream import unfailing
 from eva.runs.record.status import read_status
 from eva.runs.stopping import StoppedError, StopRequest
+from eva.runs.track.tracker import trackers
 from eva.types import StepOutcome
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -44,7 +45,9 @@ def open_run(
     directory = RunDirectory(path, _with_threads(config, path))
     finished = None if restart else directory.finished_step
     is_unfinished = finished is None or finished < directory.config.steps
-    if not is_unfinished:
+    if is_unfinished:
+        trackers(directory.config.run.track)  # a missing package is noticed here
+    else:
         print(f"{path} is finished: {finished:,} transitions.", file=stream)
     return directory, stream, is_unfinished
 
@@ -208,7 +211,7 @@ def recording(
     config, command = directory.config, [Path(sys.argv[0]).name, *sys.argv[1:]]
     origin = provenance(command, config.run.threads, name_of(device))
     with directory, Display(str(directory.path), config.steps, stream) as display, StopRequest() as stop:
-        own = (Records(directory), display)
+        own = (Records(directory), display, *trackers(config.run.track))
         recorder = Recorder(directory, display, stop, origin, Callbacks(Run(directory.path, config), own, callbacks))
         try:
             yield recorder
