@@ -19,12 +19,10 @@ import pytest
 import eva.experiments.framework.command
 import eva.inspect.page
 import eva.report.pages
-import eva.runs.evaluate
-import eva.runs.loop
 import eva.runs.sweep.cost
 import eva.runs.sweep.manifest
 import eva.sharing.card
-from eva.cli.main import main
+from eva.cli.main import COMMANDS, main
 from eva.config import Config
 from eva.schema import flatten, from_dict
 
@@ -40,6 +38,7 @@ GUIDES = [
             "minatar",
             "inspector",
             "sharing",
+            "tracking",
             "api",
             "integrations",
             "scaling",
@@ -240,8 +239,11 @@ def test_architecture_page_names_existing_folders_files_and_methods() -> None:
 def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(eva.runs.loop, "train", lambda *_, **__: done.append("train"))
-    monkeypatch.setattr(eva.runs.evaluate, "evaluate", lambda *_, **__: done.append("evaluate") or [])
+    monkeypatch.setattr("eva.runs.loop.train", lambda *_, **__: done.append("train"))
+    monkeypatch.setattr("eva.cli.train.ending", lambda _: "")
+    monkeypatch.setattr("eva.report.listing.list_runs", lambda _: done.append("runs") or ([], []))
+    monkeypatch.setattr("eva.report.export.export", lambda *_: done.append("export") or [])
+    monkeypatch.setattr("eva.runs.evaluate.evaluate", lambda *_, **__: done.append("evaluate") or [])
     monkeypatch.setattr(
         eva.report.pages,
         "write_report",
@@ -259,9 +261,7 @@ def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: p
     calls = [call for call in commands(document.read_text(), "eva") if "--help" not in call]
     assert calls or document.name in {"api.md", "integrations.md"}
     for arguments in calls:
-        assert arguments[0] in {"train", "evaluate", "inspect", "card", "experiment", "sweep", "report", "presets"}, (
-            "stub this command above"
-        )
+        assert arguments[0] in {*COMMANDS}, "stub this command above"
         if "--config" in arguments:
             file = Path(arguments[arguments.index("--config") + 1])
             file.parent.mkdir(parents=True, exist_ok=True)

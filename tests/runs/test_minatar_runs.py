@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import eva.runs.loop
+import eva
 from eva.cli.main import main
 from eva.config import Config
 from eva.games import MINATAR_GAMES, minatar_normalised_score
@@ -88,7 +88,8 @@ def test_runs_are_named_after_their_game(
     arguments: list[str], directory: str, environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Config, Path]] = []
-    monkeypatch.setattr(eva.runs.loop, "train", lambda config, path, **_: asked.append((config, path)))
+    monkeypatch.setattr("eva.runs.loop.train", lambda config, path, **_: asked.append((config, path)))
+    monkeypatch.setattr("eva.cli.train.ending", lambda _: "")
     assert main(["train", *arguments, "--seed", "2"]) == 0
     ((config, path),) = asked
     assert path == Path("runs", directory, "weight-0.4", "seed-2")
@@ -149,7 +150,7 @@ def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
     for number, point in enumerate(kill_points(random.Random(0), number_of_moments(config, tmp_path), 6, 4)):
         path = tmp_path / str(number)
         assert killed(config, path, *point) >= point[1]
-        assert in_a_process(eva.runs.loop.train, config, path, None).exitcode == 0
+        assert in_a_process(eva.train, config, path, None).exitcode == 0
         assert differing(path, whole) == [], point
     assert np.frombuffer(whole["training/environment/0/game/alien_map"][2]).any()
     assert json.loads(whole["metrics.jsonl"].splitlines()[-1])["weight"] == 0.4

@@ -20,6 +20,8 @@ COMMANDS = {
     "experiment": "run an experiment, the paper's or ours, and judge its claims",
     "sweep": "run many training runs, on this machine or on a cluster",
     "report": "compare runs: learning curves, table and verdict on one page",
+    "runs": "list runs: what differs between them, their state and return",
+    "export": "write the records of runs for pandas, rliable and Stable-Baselines3",
     "presets": "list the named configurations, or print one in full",
 }
 """Each command is a module of this package; only the one that is called is imported."""

@@ -40,6 +40,9 @@ class RunRecord:
     transitions: int  # done, summed over environments
     episode_steps: FloatArray  # transitions done when each episode finished, ascending
     episode_returns: FloatArray
+    episode_lengths: FloatArray
+    episode_environments: FloatArray
+    timings: FloatArray  # (n, 2) transitions, and seconds of training until then
     steps_per_second: float  # median of the timings; NaN without any
     seconds: float  # duration of the run; NaN without timings
     diverged: str | None = None  # which value left the sensible range, if any did
@@ -107,10 +110,10 @@ def read_run(path: Path) -> RunRecord:
     finished = status.get("state") == "finished"
     episodes = read_parsed(path / "episodes.csv", lambda text: _episodes(text, finished))
     timing = path / "timing.jsonl"
-    steps_per_second = seconds = math.nan
+    times = np.empty((0, 3))
     if exists_either(timing):
         remedy = "delete it, and the report leaves the speed out."
-        steps_per_second, seconds = read_parsed(timing, lambda text: _timing(text, finished), remedy)
+        times = read_parsed(timing, lambda text: _timing(text, finished), remedy)
     try:
         if not isinstance(config["environment"]["id"], str):
             raise TypeError("environment.id is not text")
@@ -125,8 +128,11 @@ def read_run(path: Path) -> RunRecord:
             transitions=_count(status["step"]),
             episode_steps=episodes[:, 0],
             episode_returns=episodes[:, 2],
-            steps_per_second=steps_per_second,
-            seconds=seconds,
+            episode_lengths=episodes[:, 3],
+            episode_environments=episodes[:, 1],
+            timings=times[:, :2],
+            steps_per_second=float(np.median(times[:, 2])) if len(times) else math.nan,
+            seconds=float(times[-1, 1]) if len(times) else math.nan,
             diverged=_divergence(config, status),
             largest_abs_q=_largest_abs_q(status),
         )
@@ -197,8 +203,13 @@ def _episodes(text: str, finished: bool) -> FloatArray:
     return ordered
 
 
-def _timing(text: str, finished: bool) -> tuple[float, float]:
-    """Return the median of transitions per second, and the seconds at the end."""
-    lines = [json.loads(line) for line in _lines(text, finished)]
-    speeds, seconds = ([_number(line[name]) for line in lines] for name in ("steps_per_second", "seconds"))
-    return (float(np.median(speeds)), seconds[-1]) if lines else (math.nan, math.nan)
+def _timing(text: str, finished: bool) -> FloatArray:
+    """Return step, seconds and transitions per second of each line, (n, 3)."""
+    names = ("step", "seconds", "steps_per_second")
+    rows = [[_number(line[name]) for name in names] for line in map(json.loads, _lines(text, finished))]
+    return np.array(rows, np.float64).reshape(-1, 3)
+
+
+def read_lines(path: Path, finished: bool) -> list[dict[str, Any]]:
+    """Return the lines of a .jsonl file; those of an unfinished run may end early."""
+    return read_parsed(path, lambda text: [parse_names(json.loads(line)) for line in _lines(text, finished)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import wandb
 
 from eva import schema
-from eva.errors import UserError, in_one_line
+from eva.errors import UserError, reason_of
 from eva.runs.callbacks import Run
 from eva.runs.track.tracker import Tracked, run_name
 
@@ -29,7 +29,7 @@ class WandbWriter:
             )
         except wandb.Error as error:
             raise UserError(
-                f"Weights & Biases cannot start ({in_one_line(error)}): run 'wandb login', or set WANDB_MODE=offline."
+                f"Weights & Biases cannot start ({reason_of(error)}): run 'wandb login', or set WANDB_MODE=offline."
             ) from error
         self._run.define_metric("global_step")
         self._run.define_metric("*", step_metric="global_step")
