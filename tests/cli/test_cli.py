@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,18 @@ def test_modules_in_the_working_directory_are_found(tmp_path: Path) -> None:
     flags = ["--env", "beside:Beside-v0", "--steps", "20", "--out", "run"]
     done = subprocess.run([eva, "train", *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_training_ends_with_the_return_and_the_next_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TINY, "--maze.max-episode-steps", "20", "--out", "my run"]) == 0
+    achieved, *words = capsys.readouterr().out.splitlines()
+    rows = [line.split(",") for line in Path("my run/episodes.csv").read_text().splitlines()[1:]]
+    late = [float(episode_return) for step, _, episode_return, _ in rows if int(step) > 240]
+    assert achieved == f"mean return {sum(late) / len(late):.2f} ({len(late)} episodes in the last 20% of the run)"
+    assert words == ["next:", "  eva evaluate 'my run'", "  eva inspect 'my run'", "  eva report 'my run'"]
+    assert main([*shlex.split(words[1])[1:], "--episodes", "1"]) == 0
+    assert main([*TINY, "--out", "short"]) == 0
+    assert capsys.readouterr().out.splitlines()[-4] == "no episode ended in the last 20% of the run"
 
 
 def test_finished_run_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:

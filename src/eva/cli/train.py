@@ -1,5 +1,6 @@
 """eva train."""
 
+import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ from eva.games import game_name, minatar_game, minatar_game_name
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.presets import for_environment, for_game, preset, preset_of
 from eva.schema import Count, Share, changed
+
+_NEXT = ("evaluate", "inspect", "report")  # commands for a finished run
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,21 @@ def main(arguments: list[str]) -> None:
     config = resolve(config)
     if asked.config is not None:  # the settings of a file may differ from those of the preset in its name
         named_after = preset_of(config) or named_after
-    train(config, asked.out or default_directory(config, named_after), restart=asked.restart)
+    path = asked.out or default_directory(config, named_after)
+    train(config, path, restart=asked.restart)
+    print(ending(path))
+
+
+def ending(path: Path) -> str:
+    """Return what a finished run achieved, and what to type next."""
+    from eva.report.curves import FINAL_SHARE, late_returns  # imports SciPy: not for --help
+    from eva.report.reading import read_run
+
+    late = late_returns(read_run(path))
+    achieved = f"no episode ended in the last {FINAL_SHARE:.0%} of the run"
+    if late.size:
+        achieved = f"mean return {late.mean():.2f} ({late.size} episodes in the last {FINAL_SHARE:.0%} of the run)"
+    return "\n".join([achieved, "next:", *(f"  eva {name} {shlex.quote(str(path))}" for name in _NEXT)])
 
 
 def _apply_flags(asked: Train) -> Config:
