@@ -10,15 +10,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import eva
 from eva.agent.adjuster import EphemeralValueAdjuster
 from tests.helpers.agents import tiny
+from tests.helpers.tracking import wandb_points
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 OWN_DQN = EXAMPLES / "own_dqn.py"
@@ -101,6 +104,61 @@ def test_sb3_atari_saves_model_memory_and_logs(tmp_path: Path) -> None:
     printed = output(EXAMPLES / "sb3_atari.py", tmp_path, "--steps", "240", "--memory", "120", "--out", "here")
     assert re.fullmatch(r"240 steps, 11\d transitions remembered: here\n", printed), "full, and EVA applied"
     assert {path.name for path in (tmp_path / "here").iterdir()} == {"memory.pkl", "model.zip", "tensorboard"}
+
+
+def test_wandb_example_logs_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    assert "wandb sync runs/wandb" in output(EXAMPLES / "track_wandb.py", tmp_path, "--steps", "1000")
+    rows = (tmp_path / "runs" / "wandb" / "episodes.csv").read_text().splitlines()[1:]
+    points = wandb_points(tmp_path / "runs" / "wandb")["charts/episodic_return"]
+    assert points == [(int(row.split(",")[0]), float(row.split(",")[2])) for row in rows]
+
+
+@pytest.mark.slow
+def test_pruned_trials_end_early(tmp_path: Path) -> None:
+    source = (EXAMPLES / "prune_with_optuna.py").read_text()
+    shorter = {
+        "=2_000": "=100",
+        "=20_000": "=400",
+        "learning_rate=rate": "learning_rate=rate, learning_starts_transitions=50",
+        "episodes=10": "episodes=2",
+        "range(20)": "range(8)",
+        'direction="maximize"': 'direction="maximize", sampler=optuna.samplers.RandomSampler(0)',  # repeatable
+    }
+    for long, short in shorter.items():
+        assert source.count(long) == 1
+        source = source.replace(long, short)
+    (tmp_path / "short.py").write_text(source)
+    assert "{'learning_rate': " in output(tmp_path / "short.py", tmp_path)
+    runs = eva.runs(tmp_path / "runs")
+    assert len(runs) == 8
+    assert {run.state for run in runs} == {"finished", "stopped"}
+    assert all(run.step < 400 for run in runs if run.state == "stopped")
+
+
+def test_evaluate_every_prints_each_evaluation(tmp_path: Path) -> None:
+    head, *rows = output(EXAMPLES / "evaluate_every.py", tmp_path, "--steps", "200", "--every", "100").splitlines()
+    assert head == "transitions\tweight\tmean return of 10 episodes"
+    assert [row.split("\t")[:2] for row in rows] == [["100", "0.0"], ["100", "0.4"], ["200", "0.0"], ["200", "0.4"]]
+    assert all(float(row.split("\t")[2]) > 0 for row in rows)
+
+
+def test_pandas_example_averages_the_runs_of_a_folder(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        config = replace(eva.for_environment("CartPole-v1"), seed=seed, steps=300)
+        eva.train(config, tmp_path / "runs" / str(seed), io.StringIO())
+    printed = output(EXAMPLES / "load_into_pandas.py", tmp_path, "runs")
+    assert "eva.nonparametric_weight" in printed
+    assert len(re.findall(r"^\(.+\] +\d+\.\d+$", printed, re.MULTILINE)) == 10
+    table = pandas.read_csv(tmp_path / "episodes.csv")
+    assert sorted(table["seed"].unique()) == [0, 1]
+
+
+def test_short_examples_have_at_most_25_lines() -> None:
+    for name in ("track_wandb", "prune_with_optuna", "load_into_pandas", "evaluate_every"):
+        assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 25
 
 
 def test_own_dqn_without_marked_lines_does_not_use_eva() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sqlite3
 import struct
@@ -36,8 +37,7 @@ def wandb_records(run: Path) -> list[Any]:
 
 def _wandb_records(file: Path) -> Iterator[Any]:
     """Yield the records of a file in the format of LevelDB's log: blocks of 32 KiB, parts with a header."""
-    from wandb.proto import wandb_internal_pb2
-
+    messages: Any = importlib.import_module("wandb.proto.wandb_internal_pb2")  # made at run time, for mypy too
     content, position, parts = file.read_bytes(), 7, b""
     while position + 7 <= len(content):
         left = 32768 - position % 32768
@@ -48,7 +48,7 @@ def _wandb_records(file: Path) -> Iterator[Any]:
         parts += content[position + 7 : position + 7 + size]
         position += 7 + size
         if kind in (1, 4):  # whole, or the last part
-            record = wandb_internal_pb2.Record()
+            record = messages.Record()
             record.ParseFromString(parts)
             parts = b""
             yield record

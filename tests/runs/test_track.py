@@ -143,6 +143,7 @@ def test_missing_package_is_named_before_anything_is_written(
     assert f'run pip install "ephemeral-value-adjustments[{extra}]".' in error
 
 
+@pytest.mark.slow
 def test_wandb_without_an_account_is_explained(tmp_path: Path) -> None:
     environment = {**os.environ, "WANDB_MODE": "online"}
     command = [sys.executable, "-m", "eva", "train", "smoke", "--steps", "20", "--track", "wandb", "--out", "run"]
