@@ -72,6 +72,7 @@ class Fuzzer:
         }
         for (subject, name), result in self._expected.items():
             assert result.code == 0, f"{subject}, {name}: {result.output}"
+        self._stamps = stamps(root)
         self._num_stops: dict[tuple[str, str], int] = {}
         with suppress(OSError):  # this system cannot trace processes
             self._num_stops = {
@@ -116,14 +117,14 @@ class Fuzzer:
         name = generator.choice(list(subject.commands))
         folder, outside = self._copy(subject)
         what = f"{subject.name}, {name}: {DAMAGES[kind][0](folder, generator)}"
-        before, others = contents(outside), stamps(self._root)
+        before = contents(outside)
         marked = [] if "hard link" in what else unread(outside)
         result = perform(subject.commands[name], folder)
         read = [path for path in marked if os.lstat(path).st_atime_ns != 0]
         outcome = self._judge(result, self._expected[subject.name, name], what, not subject.is_started)
         if kind in FORGED and outcome == "silent":
             outcome = "believed"
-        if read or contents(outside) != before or stamps(self._root) != others:
+        if read or contents(outside) != before or stamps(self._root) != self._stamps:
             outcome = "outside"
         return Case(kind, what, outcome, result.output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import io
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from eva.cli import parsing
+from eva.cli import train as train_command
 from eva.cli.main import main
 from eva.config import Config
 from eva.errors import UserError
@@ -112,7 +115,7 @@ def _subjects(world: str, share: float) -> list[Subject]:
 
 SUBJECTS = (
     *_subjects("maze", 4),
-    *_subjects("atari", 1),
+    *_subjects("atari", 0.5),
     *_subjects("minatar", 1.5),
     Subject(
         "sweep",
@@ -172,7 +175,10 @@ def prepare(root: Path) -> None:
 
 
 def lighten() -> None:
-    """Leave out what takes long and reads no file: figures, most states of comparisons, training of missing runs."""
+    """Leave out what takes long and reads no file: figures, most states of comparisons, training of missing runs.
+
+    The same arguments of `eva train` are parsed once.
+    """
     plots.svg = lambda *_, **__: ""  # type: ignore[assignment]
     accuracy.WARM_UP_STEPS, accuracy.MEASURED_STEPS = 8, 2
     plots.files = lambda *_, **__: (b"", b"")  # type: ignore[assignment]
@@ -183,6 +189,8 @@ def lighten() -> None:
         return []
 
     LocalExecutor.execute = lacking  # type: ignore[assignment,method-assign]
+    parse = functools.cache(lambda kind, words, default: parsing.parse(kind, list(words), default))
+    train_command.parse = lambda kind, words, default=None: parse(kind, tuple(words), default)  # type: ignore[attr-defined]
 
 
 def perform(arguments: Sequence[str], folder: Path) -> Result:

@@ -19,6 +19,8 @@ from eva.digests import sealed
 from eva.files import read_either
 from eva.report.curves import levels
 from eva.runs.loop import train
+from eva.runs.sweep.cost import estimate_cost
+from eva.runs.sweep.jobs import Job
 from eva.runs.sweep.progress import last_speed
 from tests.helpers.agents import tiny
 
@@ -164,6 +166,14 @@ def test_absurd_numbers_of_steps_in_a_sweep_are_rejected(run, capsys, steps):
     (run.parent / "grid.sweep.json").write_text(json.dumps(content))
     edit(run / "status.json", state="running", step=1)
     assert "cannot read" in refused(capsys, "sweep", "--status", run.parent)
+
+
+@pytest.mark.parametrize("name", ["config.json", "status.json", "timing.jsonl", "manifest.json"])
+def test_plan_of_a_sweep_names_damaged_runs(run, name):
+    jobs = [Job(run, CONFIG)]
+    assert "damaged" not in estimate_cost(jobs, 32, 128.0)
+    os.truncate(run / name, 5)
+    assert f"damaged, or of another configuration: {run}" in estimate_cost(jobs, 32, 128.0)
 
 
 def test_list_of_runs_shows_no_escape_codes(tmp_path, capsys):

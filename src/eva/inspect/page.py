@@ -73,9 +73,9 @@ def inspect_run(
 def _check_writable(out: Path) -> None:
     """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
     check_writable(out)
-    taken = False
+    taken = out.is_dir()
     with as_user_errors(out), Folder(out.parent) as folder:
-        if folder.has(out.name):
+        if folder.has(out.name) and not taken:
             with folder.open(out.name) as file:
                 taken = file.read(len(DOCTYPE)) != DOCTYPE
     if taken:

@@ -8,13 +8,12 @@ from functools import cache
 
 from eva.build import environment_spec
 from eva.config import Config, find_config
-from eva.digests import MANIFEST
 from eva.errors import UserError
 from eva.ids import ATARI_ID, MAZE_ID
 from eva.runs.record.formatting import aligned, duration
 from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
-from eva.runs.sweep.progress import last_speed
+from eva.runs.sweep.progress import has_intact_times, last_speed
 from eva.wiring.memory import bytes_per_slot
 
 _NUM_NODES = (1, 8, 64)
@@ -88,9 +87,9 @@ def _is_unreadable(job: Job) -> bool:
     """Return whether what a run recorded so far cannot be used, or not all of it."""
     if (status := read_status(job.directory)).state == "absent":
         return job.directory.exists() and any(job.directory.glob("[!.]*"))
-    config, is_sealed = find_config(job.directory), (job.directory / MANIFEST).exists()
-    is_without_speed = is_sealed and last_speed(job.directory) is None
-    return status.state == "damaged" or config is None or config.identity != job.config.identity or is_without_speed
+    config = find_config(job.directory)
+    is_another = config is None or config.identity != job.config.identity
+    return status.state == "damaged" or is_another or not has_intact_times(job.directory)
 
 
 def _row(num_nodes: int, runs_per_node: int, seconds: Sequence[float], gigabytes: float) -> list[str]:

@@ -15,7 +15,7 @@ from eva.runs.record.status import read_status
 from eva.runs.sweep.jobs import Job
 
 _MAX_SILENT_SECONDS = 300.0  # a run that wrote nothing for longer does not count as running
-_MAX_LINE_BYTES = 200  # of timing.jsonl
+_TIMES, _MAX_LINE_BYTES = "timing.jsonl", 200
 _SLOWEST, _FASTEST = 0.1, 1e9  # steps per second: one decimal is recorded
 
 
@@ -56,16 +56,26 @@ class Progress:
 
 
 def last_speed(directory: Path) -> float | None:
-    """Return the last steps per second that a run recorded, or None if there are none, or if they are damaged."""
+    """Return the last steps per second that a run recorded, or None if there are none or they make no sense."""
     try:
-        with Folder(directory) as folder, folder.open("timing.jsonl") as file:
-            if (entry := read_manifest(directory).get("timing.jsonl")) is not None:
-                entry.check(file)
+        with Folder(directory) as folder, folder.open(_TIMES) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
             speed = float(json.loads(file.read().splitlines()[-1])["steps_per_second"])
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
     return speed if _SLOWEST <= speed <= _FASTEST else None
+
+
+def has_intact_times(directory: Path) -> bool:
+    """Return false if a run has a manifest, and its timing.jsonl differs from it."""
+    try:
+        entry = read_manifest(directory).get(_TIMES)
+        if entry is not None:
+            with Folder(directory) as folder, folder.open(_TIMES) as file:
+                entry.check(file)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+    return True
 
 
 def summary(progress: Sequence[Progress]) -> list[tuple[str, str]]:
