@@ -77,10 +77,10 @@ def test_one_observation_without_its_axis_is_one_sentence(agent: EVAAgent) -> No
     ("arguments", "expected"),
     [
         ({"weights": 0.4}, r"weights is 0.4, but must be a list of weights: weights=\[0.4\]"),
-        ({"weights": [0.4, "x"]}, "weights and epsilon from 0 to 1"),
-        ({"num_episodes": 2.5}, "at least 1 episode"),
-        ({"weights": [0.4], "num_episodes": 0}, "at least 1 episode"),
-        ({"seed": "3"}, "a seed from 0 on"),
+        ({"weights": [0.4, "x"]}, r"weights is .* must be a list of numbers between 0 and 1"),
+        ({"num_episodes": 2.5}, "num_episodes is 2.5, but must be a whole number of at least 1"),
+        ({"weights": [0.4], "num_episodes": 0}, "num_episodes is 0, but must be a whole number of at least 1"),
+        ({"seed": "3"}, "seed is '3', but must be a whole number of at least 0"),
     ],
 )
 def test_wrong_argument_of_evaluate_is_one_sentence(arguments: dict[str, Any], expected: str, run: Path) -> None:

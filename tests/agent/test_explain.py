@@ -382,18 +382,18 @@ def test_own_loop_matches_the_agent(value_buffers: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"config": EVAConfig(trace="tpc")},  # type: ignore[arg-type]
-        {"config": EVAConfig(value_buffer_capacity=3)},
-        {"config": EVAConfig(num_trajectories=0)},
-        {"config": EVAConfig(remembered_values="recomputed")},
-        {"memory_capacity": 1},
-        {"num_environments": 0},
-        {"discount": 7.0},
+        lambda: {"config": EVAConfig(trace="tpc")},  # type: ignore[arg-type]
+        lambda: {"config": EVAConfig(value_buffer_capacity=3)},
+        lambda: {"config": EVAConfig(num_trajectories=0)},
+        lambda: {"config": EVAConfig(remembered_values="recomputed")},
+        lambda: {"memory_capacity": 1},
+        lambda: {"num_environments": 0},
+        lambda: {"discount": 7.0},
     ],
 )
-def test_own_adjuster_is_validated_like_a_run(wrong: dict[str, Any]) -> None:
+def test_own_adjuster_is_validated_like_a_run(wrong: Callable[[], dict[str, Any]]) -> None:
     with pytest.raises(eva.UserError):
-        eva.make_adjuster(torch.nn.Linear(4, 2), **{"embedding_size": 4, "num_actions": 2, **wrong})
+        eva.make_adjuster(torch.nn.Linear(4, 2), **{"embedding_size": 4, "num_actions": 2, **wrong()})
 
 
 def test_gradients_do_not_reach_the_memory() -> None:

@@ -125,8 +125,12 @@ def test_training_ends_with_the_return_and_the_next_commands(capsys: pytest.Capt
     assert achieved == f"mean return {sum(late) / len(late):.2f} ({len(late)} episodes in the last 20% of the run)"
     assert words == ["next:", "  eva evaluate 'my run'", "  eva inspect 'my run'", "  eva report 'my run'"]
     assert main([*shlex.split(words[1])[1:], "--episodes", "1"]) == 0
-    assert main([*TINY, "--out", "short"]) == 0
-    assert capsys.readouterr().out.splitlines()[-4] == "no episode ended in the last 20% of the run"
+    short = ["train", "smoke", "--steps", "10", "--out", "short"]
+    assert main(short) == 0
+    assert capsys.readouterr().out.splitlines()[-5] == "no episode ended in the last 20% of the run"
+    Path("short/episodes.csv").write_text("damaged")
+    assert main(short) == 0, "it is finished"
+    assert "'short/episodes.csv' is missing or damaged" in capsys.readouterr().out
 
 
 def test_finished_run_is_not_changed(capsys: pytest.CaptureFixture[str]) -> None:

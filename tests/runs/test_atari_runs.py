@@ -62,7 +62,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, Path]]:
     """Configurations and paths that the command line would train; nothing is trained."""
     calls: list[tuple[Config, Path]] = []
     monkeypatch.setattr("eva.runs.loop.train", lambda config, path, **_: calls.append((config, path)))
-    monkeypatch.setattr("eva.cli.train.ending", lambda _: "")
     return calls
 
 

@@ -542,7 +542,7 @@ def test_forged_checkpoints_are_rejected_in_a_sentence(half, tmp_path, capsys):
 
 def test_errors_after_a_resume_from_a_forged_checkpoint_are_one_sentence(halfway, capsys):
     """Not all content can be checked when it is loaded."""
-    forged(halfway, lambda plain, arrays: plain["training"]["agent"].update(transitions={}))
+    forged(halfway, lambda plain, arrays: plain["training"]["agent"].update(num_steps={}))
     assert main(command(CONFIG, halfway)) == 2
     sentence = one_sentence(capsys.readouterr().err.replace("Error: ", " "))
     assert "the run failed after it went on from 60 transitions (Type" in sentence

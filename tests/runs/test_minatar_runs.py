@@ -89,7 +89,6 @@ def test_runs_are_named_after_their_game(
 ) -> None:
     asked: list[tuple[Config, Path]] = []
     monkeypatch.setattr("eva.runs.loop.train", lambda config, path, **_: asked.append((config, path)))
-    monkeypatch.setattr("eva.cli.train.ending", lambda _: "")
     assert main(["train", *arguments, "--seed", "2"]) == 0
     ((config, path),) = asked
     assert path == Path("runs", directory, "weight-0.4", "seed-2")

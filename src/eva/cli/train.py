@@ -9,7 +9,7 @@ import tyro
 
 from eva.cli.parsing import parse
 from eva.config import Config, Device, Tools, read_config
-from eva.errors import UserError
+from eva.errors import UserError, printable
 from eva.games import game_name, minatar_game, minatar_game_name
 from eva.ids import ATARI_ID, MAZE_ID, MINATAR_PREFIX
 from eva.presets import for_environment, for_game, preset, preset_of
@@ -67,14 +67,16 @@ def main(arguments: list[str]) -> None:
 
 
 def ending(path: Path) -> str:
-    """Return what a finished run achieved, and what to type next."""
+    """Return what a run achieved, and what to type next."""
     from eva.report.curves import FINAL_SHARE, late_returns  # imports SciPy: not for --help
     from eva.report.reading import read_run
 
-    late = late_returns(read_run(path))
     achieved = f"no episode ended in the last {FINAL_SHARE:.0%} of the run"
-    if late.size:
-        achieved = f"mean return {late.mean():.2f} ({late.size} episodes in the last {FINAL_SHARE:.0%} of the run)"
+    try:
+        if (late := late_returns(read_run(path))).size:
+            achieved = f"mean return {late.mean():.2f} ({late.size} episodes in the last {FINAL_SHARE:.0%} of the run)"
+    except UserError as error:  # an earlier, finished run, damaged since
+        achieved = printable(f"{error}")
     return "\n".join([achieved, "next:", *(f"  eva {name} {shlex.quote(str(path))}" for name in _NEXT)])
 
 

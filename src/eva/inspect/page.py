@@ -73,8 +73,8 @@ def inspect_run(
 def _check_writable(out: Path) -> None:
     """Raise UserError, before the episode is played, if `out` cannot be written or is another kind of file."""
     check_writable(out)
-    taken = out.is_dir()
     with as_user_errors(out), Folder(out.parent) as folder:
+        taken = out.is_dir()
         if folder.has(out.name) and not taken:
             with folder.open(out.name) as file:
                 taken = file.read(len(DOCTYPE)) != DOCTYPE

@@ -19,10 +19,14 @@ class TensorBoardWriter:
         with as_user_errors(run.path), Folder(run.path) as outer, outer.folder("tensorboard", create=True) as folder:
             self._file = folder.open(f"events.out.tfevents.{now:.6f}", "wb")
         self._records = RecordWriter(self._file)
-        self._write(Event(wall_time=now, file_version="brain.Event:2"))
-        if run.step > 0:
-            start = SessionLog(status=SessionLog.START)
-            self._write(Event(wall_time=now, step=run.step + 1, session_log=start))
+        try:
+            self._write(Event(wall_time=now, file_version="brain.Event:2"))
+            if run.step > 0:
+                start = SessionLog(status=SessionLog.START)
+                self._write(Event(wall_time=now, step=run.step + 1, session_log=start))
+        except BaseException:
+            self._file.close()
+            raise
 
     def add(self, scalars: Mapping[str, float], step: int) -> None:
         """Write the scalars of a point."""
