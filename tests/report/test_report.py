@@ -489,6 +489,18 @@ def test_changed_file_of_a_finished_run_is_damaged(tmp_path: Path, file: str, is
                 found([path])
 
 
+def test_removed_speeds_of_a_finished_run_are_damage(tmp_path: Path) -> None:
+    """Without a manifest, the report leaves the speed out."""
+    path = write_run(tmp_path / "run", [(1, 1.0)])
+    with Folder(path) as folder:
+        write_manifest(folder, [each.name for each in path.iterdir()])
+    (path / "timing.jsonl").unlink()
+    with pytest.raises(UserError, match=r"timing.jsonl' is missing or damaged .*: delete it and manifest.json, and"):
+        found([path])
+    (path / "manifest.json").unlink()
+    found([path])
+
+
 def test_malformed_provenance_is_tolerated(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", [(1, 1.0)])
     for continued in (3, "who", [3], {"commit": 3}):

@@ -186,3 +186,13 @@ def test_list_of_runs_shows_no_escape_codes(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "\\x1b[2J at 5" in out
     assert "\x1b" not in out
+
+
+def test_list_of_runs_names_damaged_records(tmp_path, capsys):
+    names = ("experiment", "maze-two-coins", "--runs-dir", str(tmp_path / "runs"), "--results-dir", str(tmp_path))
+    assert main([*names, "--list"]) == 0
+    first = capsys.readouterr().out.splitlines()[1].split()[0]
+    kept = tmp_path / "maze-two-coins" / "runs" / first
+    kept.mkdir(parents=True)
+    assert main([*names, "--list"]) == 0
+    assert f"to do; {kept} is damaged" in capsys.readouterr().out

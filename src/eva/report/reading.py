@@ -111,8 +111,8 @@ def read_run(path: Path) -> RunRecord:
     episodes = read_parsed(path / "episodes.csv", lambda text: _episodes(text, finished))
     timing = path / "timing.jsonl"
     times = np.empty((0, 3))
-    if exists_either(timing):
-        remedy = "delete it, and the report leaves the speed out."
+    if exists_either(timing) or _is_listed(timing):
+        remedy = "delete it and manifest.json, and the report leaves the speed out."
         times = read_parsed(timing, lambda text: _timing(text, finished), remedy)
     try:
         if not isinstance(config["environment"]["id"], str):
@@ -152,7 +152,7 @@ def _divergence(config: Mapping[str, Any], status: Mapping[str, Any]) -> str | N
 def _largest_abs_q(status: Mapping[str, Any]) -> float:
     largest = status.get("largest_abs_q", math.nan)
     if type(largest) not in (int, float):
-        raise TypeError("largest_abs_q is neither a number nor null")
+        raise TypeError("largest_abs_q is not a float")
     return float(largest)
 
 
@@ -179,6 +179,14 @@ def read_parsed(path: Path, parse: Callable[[str], T], remedy: str = REMEDY) -> 
     except DAMAGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"'{path}' is missing or damaged ({reason}): {remedy}") from error
+
+
+def _is_listed(path: Path) -> bool:
+    """Return whether the manifest beside a file lists it, or is damaged."""
+    try:
+        return path.name in read_manifest(path.parent)
+    except DAMAGE:
+        return True
 
 
 def _sealed_mapping(text: str) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def list_runs(experiment: Experiment, places: Places) -> str:
     for job in jobs_of(places.arms(experiment)):
         done, status = places.find(job, records), read_status(places.runs_here / job.directory)
         so_far = "to do" if status.state == "absent" else printable(f"{status.state} at {status.step:,}")
+        if done is None and (records.folder / job.directory).exists():
+            so_far += f"; {records.folder / job.directory} is damaged, or of another configuration"
         lines.append((str(job.directory), f"{job.config.steps:,}", so_far if done is None else f"done: {done}"))
     if not lines:
         return f"{experiment.name} has no runs: it is a measurement of this machine"
