@@ -306,6 +306,10 @@ def test_evaluations_may_be_late_but_not_missing(tmp_path: Path) -> None:
     lines = files[0].read_text().splitlines(keepends=True)
     files[0].write_text("".join(lines[1:]))  # a run may have been evaluated from later on
     assert evidence.evaluations(arm.task, arm.label).shape == (4, 50, 2)
+    huge = json.dumps({**json.loads(lines[-1]), "returns": [-(10**400)] * 50})
+    files[0].write_text("".join([*lines[:-1], huge]))
+    with pytest.raises(UserError, match=r"evaluations\.jsonl"):
+        evidence.evaluations(arm.task, arm.label)
     for missing in (lines[:-1], lines[:2] + lines[3:], []):
         files[0].write_text("".join(missing))
         with pytest.raises(UserError, match=r"evaluations\.jsonl.*are missing"):

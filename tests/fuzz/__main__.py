@@ -121,7 +121,8 @@ class Fuzzer:
         marked = [] if "hard link" in what else unread(outside)
         result = perform(subject.commands[name], folder)
         read = [path for path in marked if os.lstat(path).st_atime_ns != 0]
-        outcome = self._judge(result, self._expected[subject.name, name], what, not subject.is_started)
+        is_reading = not subject.is_started or name not in subject.writes
+        outcome = self._judge(result, self._expected[subject.name, name], what, is_reading)
         if kind in FORGED and outcome == "silent":
             outcome = "believed"
         if read or contents(outside) != before or stamps(self._root) != self._stamps:

@@ -68,7 +68,7 @@ WORLDS: dict[str, Config] = {
 PROMISED = ("config.json", "episodes.csv", "metrics.jsonl", "evaluations.jsonl", "accuracy.jsonl")
 LEARNED = ("policy.safetensors", "memory.safetensors")
 """Files of a run that are the same bytes, however often it was interrupted."""
-PAGES = ("inspect.html", "report.html", "README.md", "summary.json")
+PAGES = ("inspect.html", "report.html", "README.md", "summary.json", "export.csv")
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,21 @@ def _training(world: str, *flags: str) -> tuple[str, ...]:
 
 def _subjects(world: str, share: float) -> list[Subject]:
     inspect = ("inspect", "run", "--max-steps", "5", "--no-open")
-    reading = {"evaluate": EVALUATE, "inspect": inspect, "report": REPORT, "train": _training(world)}
+    reading = {
+        "evaluate": EVALUATE,
+        "inspect": inspect,
+        "report": REPORT,
+        "runs": ("runs", "run"),
+        "export": ("export", "run", "--out", "export.csv"),
+        "card": ("card", "run", "--out", "card", "--episodes", "1", "--no-video"),
+        "train": _training(world),
+    }
     extending = _training(world, "--steps", str(MORE))
     writing = {"resume": _training(world), "restart": _training(world, "--restart")}
+    half = {**writing, "evaluate": EVALUATE}
     return [
         Subject(world, share, {**reading, "extend": extending}, ("extend",)),
-        Subject(f"{world}-half", share / 2, writing, tuple(writing), is_started=True),
+        Subject(f"{world}-half", share / 2, half, tuple(writing), is_started=True),
     ]
 
 
@@ -151,7 +160,7 @@ class Result:
 def prepare(root: Path) -> None:
     """Make all subjects below `root`, and load everything that a command needs."""
     lighten()
-    for module in ("train", "evaluate", "inspect", "report", "sweep", "experiment"):
+    for module in ("train", "evaluate", "inspect", "report", "sweep", "experiment", "runs", "export", "card"):
         importlib.import_module(f"eva.cli.{module}")
     for module in ("inspect.page", "report.pages", "runs.sweep.manifest", "runs.sweep.cost"):
         importlib.import_module(f"eva.{module}")

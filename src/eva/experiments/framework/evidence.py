@@ -150,4 +150,7 @@ def _returns(text: str, wanted: tuple[float, float], period: int, number: int) -
     lines = [line for line in map(json.loads, text.splitlines()) if (line["epsilon"], line["weight"]) == wanted]
     if not lines or [line["step"] // period for line in lines] != list(range(number + 1)[-len(lines) :]):
         raise ValueError(f"evaluations with epsilon and weight {wanted} are missing")
-    return np.array([line["returns"] for line in lines])
+    returns: FloatArray = np.array([line["returns"] for line in lines], np.float64)
+    if returns.ndim != 2 or not np.isfinite(returns).all():
+        raise ValueError("returns are not lists of finite numbers")
+    return returns
