@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,33 @@ def test_points_are_those_of_the_records_also_after_a_failure(tool: str, tmp_pat
     assert differing(run, recorded(tmp_path / "whole")) == [], "and the run has the same bytes"
 
 
+KILLED = """
+import os, time
+import eva
+from tests.runs.test_track import tracking
+class Kill(eva.Callback):
+    def step(self, run, step):
+        if run.step == 56:
+            time.sleep(2)  # trackio writes every half second
+            os.kill(os.getpid(), 9)
+eva.train(tracking("trackio"), "run", callbacks=[Kill()])
+"""
+
+
+@pytest.mark.slow
+def test_points_after_the_last_checkpoint_are_sent_again_after_a_kill(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == -9
+    eva.train(tracking("trackio"), tmp_path / "run")
+    points = points_of("trackio", tmp_path / "run")
+    for name, values in expected(tmp_path / "run").items():
+        wanted, sent = (Counter((step, round(value, 5)) for step, value in each) for each in (values, points[name]))
+        assert not wanted - sent, "no point is missing"
+        assert all(step > 40 for step, _ in sent - wanted)
+    assert [step for step, _ in points["loss"]].count(50) == 2
+
+
 def test_wandb_gets_the_configuration_and_one_run(tmp_path: Path) -> None:
     for steps in (40, 100):
         eva.train(replace(tracking("wandb"), steps=steps), tmp_path / "run")
@@ -155,7 +183,7 @@ def test_wandb_without_an_account_is_explained(tmp_path: Path) -> None:
     assert last.endswith("): run 'wandb login', or set WANDB_MODE=offline.")
 
 
-@pytest.mark.parametrize("method", ["add", "flush", "close"])
+@pytest.mark.parametrize("method", ["add", "close"])
 def test_failing_tool_ends_the_run_with_a_sentence(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +192,7 @@ def test_failing_tool_ends_the_run_with_a_sentence(
     close = writer.close
 
     def fail(self: Any, *_: Any, **__: Any) -> None:
-        close(self, failed=True)
+        close(self, 0, failed=True)
         raise ConnectionError("the server is gone")
 
     monkeypatch.setattr(writer, method, fail)

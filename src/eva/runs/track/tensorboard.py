@@ -33,10 +33,7 @@ class TensorBoardWriter:
         values = [Summary.Value(tag=name, simple_value=value) for name, value in scalars.items()]
         self._write(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
-    def flush(self, step: int) -> None:
-        """Do nothing: every point is written at once."""
-
-    def close(self, *, failed: bool) -> None:
+    def close(self, step: int, *, failed: bool) -> None:
         """Close the file."""
         with as_user_errors(self._path):
             self._file.close()

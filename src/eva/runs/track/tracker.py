@@ -6,13 +6,12 @@ import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from eva.config import Config
 from eva.errors import UserError, described
 from eva.files import Folder, as_user_errors
-from eva.runs.callbacks import Callback, EndRecord, MetricsRecord, Run, StepRecord
+from eva.runs.callbacks import Callback, EndRecord, MetricsRecord, Run
 from eva.runs.record.episodes import Episode, Evaluation
 
 _CLEANRL = {"epsilon": "charts/epsilon", "loss": "losses/td_loss", "value": "losses/q_values"}
@@ -27,11 +26,8 @@ class Writer(Protocol):
     def add(self, scalars: Mapping[str, float], step: int) -> None:
         """Store the scalars of a point."""
 
-    def flush(self, step: int) -> None:
-        """Note that the tool has got all points up to `step`."""
-
-    def close(self, *, failed: bool) -> None:
-        """End this part of the run."""
+    def close(self, step: int, *, failed: bool) -> None:
+        """End this part of the run, of which all points up to `step` have been added."""
 
 
 class Tracker(Callback):
@@ -39,19 +35,11 @@ class Tracker(Callback):
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
-        self._complete: int | None = None  # the step of the last metrics, if the tool does not know that it has all
 
     def start(self, run: Run) -> None:
         """Open the tool."""
         with self._errors():
             self._writer: Writer = importlib.import_module(f"eva.runs.track.{self._tool}").open_writer(run)
-
-    def step(self, run: Run, step: StepRecord) -> None:
-        """Note that the step of the last metrics is over."""
-        if self._complete is not None:
-            with self._errors():
-                self._writer.flush(self._complete)
-            self._complete = None
 
     def episode(self, run: Run, episode: Episode) -> None:
         """Send return and length."""
@@ -64,7 +52,6 @@ class Tracker(Callback):
         theirs = {name: ours.get(mine) for mine, name in _CLEANRL.items()}
         del ours["step"]
         self._add(run, {**ours, **theirs, "charts/SPS": metrics.steps_per_second})
-        self._complete = run.step
 
     def evaluation(self, run: Run, evaluation: Evaluation) -> None:
         """Send the means of an evaluation."""
@@ -76,19 +63,11 @@ class Tracker(Callback):
         }
         self._add(run, {f"{group}/{name}": value for name, value in means.items()})
 
-    def checkpoint(self, run: Run, path: Path) -> None:
-        """Note that all points up to the checkpoint have been sent."""
-        with self._errors():
-            self._writer.flush(run.step)
-
     def end(self, run: Run, end: EndRecord) -> None:
         """Close the tool."""
         failed = end.state == "failed"
         with self._errors():
-            try:
-                self._writer.flush(run.step - failed)  # the step in which the run failed may lack points
-            finally:
-                self._writer.close(failed=failed)
+            self._writer.close(run.step - failed, failed=failed)  # the step in which the run failed may lack points
 
     def _add(self, run: Run, scalars: Mapping[str, float | None]) -> None:
         finite = {name: value for name, value in scalars.items() if value is not None and math.isfinite(value)}
@@ -109,7 +88,11 @@ class Tracker(Callback):
 
 
 class Tracked:
-    """Which points a tool that only appends has got, in tracking/TOOL.json: a resumed run does not send them again."""
+    """What a tool that only appends knows of a run, in tracking/TOOL.json: its id, and the step of its last point.
+
+    That is the last step before the tool was last closed. A resumed run does not send these points again, but those
+    that a killed part has sent later: the tool may not have written them.
+    """
 
     def __init__(self, run: Run, tool: str) -> None:
         self.folder = run.path / TRACKING
@@ -130,7 +113,7 @@ class Tracked:
             raise UserError(f"cannot read {path}: restore it, or delete it and the tool gets a second run.") from None
 
     def save(self, step: int) -> None:
-        """Note that the tool has got all points up to `step`."""
+        """Note that the tool has all points up to `step`."""
         self.step = max(step, self.step)
         content = json.dumps({"id": self.id, "step": self.step}) + "\n"
         with as_user_errors(self.folder), Folder(self.folder) as folder:

@@ -33,14 +33,11 @@ class TrackioWriter:
         if step > self._tracked.step:
             self._run.log(dict(scalars), step=step)
 
-    def flush(self, step: int) -> None:
-        """Note that trackio has got all points up to `step`."""
-        self._tracked.save(step)
-
-    def close(self, *, failed: bool) -> None:
+    def close(self, step: int, *, failed: bool) -> None:
         """Write what is queued."""
         with _quiet_output():
             trackio.finish()  # not of the run: trackio would finish it a second time when the process exits
+        self._tracked.save(step)
 
 
 @contextmanager

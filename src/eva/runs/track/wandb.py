@@ -39,13 +39,10 @@ class WandbWriter:
         if step > self._tracked.step:
             self._run.log({"global_step": step, **scalars})
 
-    def flush(self, step: int) -> None:
-        """Note that W&B has got all points up to `step`."""
-        self._tracked.save(step)
-
-    def close(self, *, failed: bool) -> None:
+    def close(self, step: int, *, failed: bool) -> None:
         """Finish the upload."""
         self._run.finish(exit_code=int(failed))
+        self._tracked.save(step)
 
 
 def open_writer(run: Run) -> WandbWriter:
