@@ -21,5 +21,5 @@ for trial in (study.ask() for _ in range(20)):
     evaluation = replace(config.evaluation, period_transitions=2_000, num_episodes=10, weights=(0.4,))
     config = replace(config, steps=20_000, learner=replace(config.learner, learning_rate=rate), evaluation=evaluation)
     eva.train(config, f"runs/optuna/trial-{trial.number}", callbacks=[Prune()])
-    study.tell(trial, eva.runs(f"runs/optuna/trial-{trial.number}")[0].late_return, skip_if_finished=True)
+    study.tell(trial, eva.list_runs(f"runs/optuna/trial-{trial.number}")[0].late_return, skip_if_finished=True)
 print(study.best_params, study.best_value)

@@ -240,7 +240,7 @@ def test_commands_in_guides_parse(document: Path, tmp_path: Path, monkeypatch: p
     done: list[str] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("eva.runs.loop.train", lambda *_, **__: done.append("train"))
-    monkeypatch.setattr("eva.report.listing.list_runs", lambda _: done.append("runs") or ([], []))
+    monkeypatch.setattr("eva.report.listing.readable_runs", lambda _: done.append("runs") or ([], []))
     monkeypatch.setattr("eva.report.export.export", lambda *_: done.append("export") or [])
     monkeypatch.setattr("eva.runs.evaluate.evaluate", lambda *_, **__: done.append("evaluate") or [])
     monkeypatch.setattr(

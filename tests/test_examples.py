@@ -132,7 +132,7 @@ def test_pruned_trials_end_early(tmp_path: Path) -> None:
         source = source.replace(long, short)
     (tmp_path / "short.py").write_text(source)
     assert "{'learning_rate': " in output(tmp_path / "short.py", tmp_path)
-    runs = eva.runs(tmp_path / "runs")
+    runs = eva.list_runs(tmp_path / "runs")
     assert len(runs) == 8
     assert {run.state for run in runs} == {"finished", "stopped"}
     assert all(run.step < 400 for run in runs if run.state == "stopped")

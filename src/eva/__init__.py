@@ -1,8 +1,6 @@
 """Ephemeral Value Adjustments: deep reinforcement learning that plans over its own memory before it acts."""
 
 import importlib
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from eva.registration import register_environments
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from eva.presets import preset as preset
     from eva.report.export import export as export
     from eva.report.listing import RunSummary as RunSummary
-    from eva.report.listing import runs as runs
+    from eva.report.listing import list_runs as list_runs
     from eva.runs.callbacks import Callback as Callback
     from eva.runs.callbacks import EndRecord as EndRecord
     from eva.runs.callbacks import MetricsRecord as MetricsRecord
@@ -52,7 +50,7 @@ _MODULES = {
     "eva.errors": ["UserError"],
     "eva.presets": ["for_environment", "preset"],
     "eva.report.export": ["export"],
-    "eva.report.listing": ["RunSummary"],
+    "eva.report.listing": ["RunSummary", "list_runs"],
     "eva.runs.callbacks": ["Callback", "EndRecord", "MetricsRecord", "Run", "StepRecord"],
     "eva.runs.evaluate": ["evaluate"],
     "eva.runs.loading": ["load_run"],
@@ -64,20 +62,8 @@ _MODULES = {
     "eva.types": ["EnvironmentSpec", "Explanation", "StepOutcome"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = ["__version__", "runs", *_MODULE_OF]
+__all__ = ["__version__", *_MODULE_OF]
 
-
-class _Runs(ModuleType):
-    """The package eva.runs, which can also be called: `eva.runs(directory)` lists the runs in a directory."""
-
-    def __call__(self, directory: Path | str) -> "list[RunSummary]":
-        """Return all runs in or under a directory."""
-        from eva.report.listing import runs as listed
-
-        return listed(directory)
-
-
-importlib.import_module("eva.runs").__class__ = _Runs
 
 register_environments()  # gymnasium.make("eva/CoinMaze-v0") works from here on
 

@@ -166,7 +166,7 @@ def test_games_with_different_numbers_of_runs_are_rejected(tmp_path: Path) -> No
 
 
 def test_runs_are_listed_with_what_differs(trained: Path) -> None:
-    eva_run, dqn = eva.runs(trained)
+    eva_run, dqn = eva.list_runs(trained)
     assert (dqn.path, dqn.weight, dqn.seed, dqn.state, dqn.step, dqn.steps) == (
         trained / "dqn", 0.0, 0, "finished", 120, 120
     )  # fmt: skip
@@ -180,7 +180,7 @@ def test_damaged_runs_are_left_out_with_a_warning(tmp_path: Path, capsys: pytest
         write_run(tmp_path / "runs" / name, [(90, 1.0)])
     (tmp_path / "runs" / "bad" / "status.json").write_text("{")
     with pytest.warns(UserWarning, match=r"left out: .*bad/status\.json' is missing or damaged"):
-        (run,) = eva.runs(tmp_path / "runs")
+        (run,) = eva.list_runs(tmp_path / "runs")
     assert run.path.name == "good"
     assert main(["export", str(tmp_path / "runs"), "--out", str(tmp_path / "x.csv")]) == 0
     assert capsys.readouterr().out.startswith("left out: ")

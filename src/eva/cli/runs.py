@@ -25,9 +25,9 @@ def main(arguments: list[str]) -> None:
     """Print a table of runs."""
     asked = parse(Runs, arguments)
 
-    from eva.report.listing import list_runs  # imports SciPy: not for --help
+    from eva.report.listing import readable_runs  # imports SciPy: not for --help
 
-    found, left_out = list_runs(asked.directory)
+    found, left_out = readable_runs(asked.directory)
     for sentence in left_out:
         print(printable(f"left out: {sentence}"))
     fields = list(found[0].differing) if found else []

@@ -25,15 +25,15 @@ class RunSummary:
     differing: Mapping[str, Any]  # the fields of the configuration that are not the same in all runs of the list
 
 
-def runs(directory: Path | str) -> list[RunSummary]:
+def list_runs(directory: Path | str) -> list[RunSummary]:
     """Return all runs in or under a directory; warns about those that cannot be read."""
-    found, left_out = list_runs(Path(directory))
+    found, left_out = readable_runs(Path(directory))
     for sentence in left_out:
         warnings.warn(f"left out: {sentence}", stacklevel=2)
     return found
 
 
-def list_runs(directory: Path) -> tuple[list[RunSummary], list[str]]:
+def readable_runs(directory: Path) -> tuple[list[RunSummary], list[str]]:
     """Return all runs in or under a directory, and a sentence for each that cannot be read."""
     records, left_out = read_runs([directory])
     names = differing_fields(records)
