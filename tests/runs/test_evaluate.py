@@ -419,7 +419,7 @@ def test_unfinished_run_without_a_checkpoint_is_rejected(
     assert f"not finished (its state is {state})" in refused([str(copy)], capsys)
     for text in ("", "[]", "{}"):
         (copy / "status.json").write_text(text)
-        assert "not finished" in refused([str(copy)], capsys)
+        assert "status.json is damaged" in refused([str(copy)], capsys)
 
 
 @pytest.mark.parametrize("name", ["policy.safetensors", "memory.safetensors"])

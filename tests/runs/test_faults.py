@@ -389,6 +389,25 @@ def test_kill_inside_restart_leaves_a_run_that_ends_with_the_same_bytes(halfway,
         assert differing(run, whole) == []
 
 
+def test_restart_removes_checkpoints_and_drafts_of_killed_processes(halfway, whole):
+    """A process was killed while it deleted a checkpoint, and another one with the same name was written since."""
+    checkpoints = halfway / "checkpoints"
+    newest = max(checkpoints.glob("step-*"))
+    shutil.copytree(newest, checkpoints / f".draft-{newest.name}")
+    trained(CONFIG, halfway, restart=True)
+    assert differing(halfway, whole) == []
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_run_without_a_status_is_not_read_as_an_unfinished_one(halfway, content, capsys):
+    if content is None:
+        (halfway / "status.json").unlink()
+    else:
+        (halfway / "status.json").write_text(content)
+    for name in ("evaluate", "inspect"):
+        assert f"status.json is {'missing' if content is None else 'damaged'}" in refused([name, str(halfway)], capsys)
+
+
 # Links and pipes
 
 

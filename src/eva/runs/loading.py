@@ -87,8 +87,11 @@ def load(
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is no run directory ({error}): give one that 'eva train' wrote.") from None
     check_recorded(config.maze.layout)
+    state = read_status(path).state
+    if state in ("absent", "damaged"):
+        raise UserError(f"{path / 'status.json'} is {'missing' if state == 'absent' else state}: {_REMEDY}.")
     # The policy and memory of a run that is not finished, if any, are those of an earlier finish.
-    learned = None if read_status(path).state == "finished" else _newest_checkpoint(path, config)
+    learned = None if state == "finished" else _newest_checkpoint(path, config)
     spec = environment_spec(config, environment)
     agent = build_agent(replace(config, run=replace(config.run, device=device)), spec, network)
     empty, _ = pack(agent.replay.state_dict())

@@ -162,6 +162,7 @@ def _found(folder: Folder) -> list[tuple[int, str]]:
 def _remove(folder: Folder, name: str) -> None:
     """Remove a checkpoint; it is renamed first, so that a crash leaves no partial checkpoint."""
     if folder.has(name):
+        folder.remove(f"{_DRAFT}{name}")  # of a killed process
         folder.rename(name, f"{_DRAFT}{name}")
         folder.remove(f"{_DRAFT}{name}")
 
