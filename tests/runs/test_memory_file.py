@@ -40,7 +40,7 @@ from tests.helpers.inspector import trained
 FRAME, STACKED, BYTES = (2, 3), 3, np.dtype(np.uint8)
 Make = Callable[[], ReplayBuffer]
 
-pytestmark = pytest.mark.usefixtures("_small_chunks")
+pytestmark = pytest.mark.usefixtures("_small_chunks", "_in_empty_directory")
 
 
 @pytest.fixture(scope="module")

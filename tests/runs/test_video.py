@@ -29,6 +29,8 @@ from tests.helpers.browser import chromium
 from tests.helpers.commands import refused
 from tests.helpers.inspector import PONG, trained
 
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
+
 MAZE = tiny(steps=120)
 
 

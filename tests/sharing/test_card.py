@@ -20,6 +20,8 @@ from tests.helpers.agents import changed, tiny
 from tests.helpers.commands import refused
 from tests.helpers.inspector import read_page, trained
 
+pytestmark = pytest.mark.usefixtures("_in_empty_directory")
+
 CONFIG = tiny(steps=120, name='a "name": with # signs')
 FILES = {
     *("README.md", "config.json", "policy.safetensors", "memory.safetensors", "status.json", "manifest.json"),
